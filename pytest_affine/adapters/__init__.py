@@ -1,0 +1,1 @@
+"""Adapters: resharders of other packages, as implementations of the contract."""

@@ -1,0 +1,336 @@
+"""The manifest: every requirement that has a test, in one table.
+
+The reference page of the docs, the collection of the suite and the verdict all read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pytest_affine.contract.implementation import Claims
+
+__all__ = ["REQUIREMENTS", "UPCOMING", "Requirement", "unclaimed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirement:
+    """One rule that a resharder is judged by.
+
+    Attributes:
+        id: such as "PLAN-TILE".
+        sentence: the rule in one sentence.
+        profile: the profile whose verdict it belongs to.
+        stage: what part of a resharder it judges.
+        must: whether it decides the verdict; a SHOULD is only shown.
+        ranks: fewest ranks that it needs.
+        methods: methods, or "method[option]", that must be claimed for it to be judged.
+        needs: requirements whose violation leaves this one without evidence.
+    """
+
+    id: str
+    sentence: str
+    profile: str
+    stage: str
+    must: bool
+    ranks: int
+    methods: tuple[str, ...]
+    needs: tuple[str, ...]
+
+
+def _requirement(
+    id_: str, sentence: str, methods: str, *, needs: str = "", ranks: int = 1, must: bool = True
+) -> Requirement:
+    return Requirement(
+        id=id_,
+        sentence=sentence,
+        profile="affine",
+        stage=STAGES[id_.partition("-")[0]],
+        must=must,
+        ranks=ranks,
+        methods=tuple(methods.split()),
+        needs=tuple(needs.split()),
+    )
+
+
+STAGES = {
+    "MAP": "maps",
+    "PLAN": "plan",
+    "SCHED": "schedule",
+    "DIGEST": "digest",
+    "EXEC": "execute",
+    "STATS": "analyze",
+    "ANALYZE": "analyze",
+}
+
+_ROWS = (
+    _requirement(
+        "MAP-COVER",
+        "A map whose pieces leave an element of the full tensor uncovered is refused.",
+        "check_map",
+    ),
+    _requirement(
+        "MAP-TILE",
+        "A map whose pieces and padding do not fill each shard exactly once, judged by address, "
+        "is refused.",
+        "check_map",
+    ),
+    _requirement(
+        "MAP-HOLD",
+        "A map is refused when a piece's locations are not exactly the holders of each of its "
+        "elements, when a location holds an element twice, or when holders differ in scale.",
+        "check_map",
+    ),
+    _requirement(
+        "MAP-SCALE",
+        "Zero and non-finite scales, negative numbers, and fractions or booleans where integers "
+        "belong are refused.",
+        "check_map map_from_dict",
+    ),
+    _requirement(
+        "MAP-REPLICA",
+        "Rebuilding from replicas that differ in any bit is refused, whatever their piece "
+        "boundaries.",
+        "rebuild",
+    ),
+    _requirement(
+        "MAP-TRIP",
+        "To JSON and back is the identity, for a map and for an envelope; unknown versions, "
+        "missing keys and wrong types are refused by an error that names the field.",
+        "map_to_dict map_from_dict maps_to_dict maps_from_dict",
+    ),
+    _requirement(
+        "MAP-INV",
+        "Rebuilding what was extracted gives back the full tensor, bit for bit, for scale 1 and "
+        "for power-of-two scales of floating types.",
+        "extract rebuild",
+    ),
+    _requirement(
+        "MAP-BUILD",
+        "Each builder's map places every element where the builder's definition places it.",
+        "build_map",
+    ),
+    _requirement(
+        "PLAN-TILE",
+        "Every element of every target shard that is not padding is written exactly once, and "
+        "padding never.",
+        "plan_transfer",
+    ),
+    _requirement(
+        "PLAN-SOURCE",
+        "Each write reads a source shard element that holds the same logical element; padding is "
+        "never read.",
+        "plan_transfer",
+    ),
+    _requirement("PLAN-BOUNDS", "No segment addresses outside either shard.", "plan_transfer"),
+    _requirement(
+        "PLAN-HOLDER",
+        "The holder that the replica selector names is the one that is read, and an answer that "
+        "is no holder is refused.",
+        "plan_transfer[replica_selector]",
+        needs="PLAN-SOURCE",
+    ),
+    _requirement(
+        "PLAN-ONCE",
+        "`moved_elements` is the sum of the segments' sizes, and no segment is empty.",
+        "plan_transfer",
+    ),
+    _requirement(
+        "PLAN-SCALE",
+        "Where source and target scale differ, the plan is refused; where they are equal it is "
+        "exact or refused.",
+        "plan_transfer",
+    ),
+    _requirement(
+        "PLAN-DETERMINISTIC",
+        "Equal maps give equal plans: whatever the order of the mappings, the process, the "
+        "string-hash seed, and what was planned before.",
+        "plan_transfer",
+    ),
+    _requirement(
+        "PLAN-REFUSE",
+        "Maps that break a rule, and maps of unequal logical shapes, are never planned.",
+        "plan_transfer",
+    ),
+    _requirement(
+        "PLAN-HONEST",
+        "A layout that is not supported is refused; a wrong plan is never the answer.",
+        "plan_transfer",
+    ),
+    _requirement(
+        "PLAN-LIMIT",
+        "Exceeding a limit raises; a plan is never shortened.",
+        "plan_transfer[limits]",
+    ),
+    _requirement(
+        "PLAN-TOPOLOGY",
+        "The number of segments does not grow with the extents of the parameter.",
+        "plan_transfer",
+    ),
+    _requirement(
+        "PLAN-MERGED",
+        "No two segments of a plan continue each other on both sides along one axis.",
+        "plan_transfer",
+        must=False,
+    ),
+    _requirement(
+        "PLAN-EDGE",
+        "Scalars, extents of 1, empty shards and parameters, more locations than rows, one "
+        "location, 8 axes and offsets beyond 2^53 are planned exactly.",
+        "plan_transfer",
+    ),
+    _requirement(
+        "PLAN-SYMBOLIC",
+        "A plan for extents of 2^60 peaks within twice the memory of one for 2^10, inside the "
+        "deadline.",
+        "plan_transfer",
+    ),
+    _requirement(
+        "PLAN-TRIP", "A plan to JSON and back is the identity.", "plan_to_dict plan_from_dict"
+    ),
+    _requirement(
+        "SCHED-AGREE",
+        "Both ends of every message have the same number, order, elements and chunks.",
+        "schedule_transfers",
+    ),
+    _requirement("SCHED-BUDGET", "No message exceeds the budget.", "schedule_transfers"),
+    _requirement(
+        "SCHED-VOLUME",
+        "Bytes sent equal bytes received; sent plus local is what the plans move.",
+        "schedule_transfers",
+    ),
+    _requirement(
+        "SCHED-REFUSE",
+        "An unusable budget, a process that no endpoint names, a location without endpoint and a "
+        "process that is no rank are refused, for an empty batch too.",
+        "schedule_transfers",
+    ),
+    _requirement(
+        "DIGEST-STABLE",
+        "The digest is the same in every process and run, and under every string-hash seed.",
+        "plan_digest",
+    ),
+    _requirement(
+        "DIGEST-SENSITIVE",
+        "Any one change to what ranks must agree on changes the digest; absent sizes differ from "
+        "any sizes.",
+        "plan_digest",
+        needs="DIGEST-STABLE",
+    ),
+    _requirement(
+        "DIGEST-AGREE",
+        "If ranks disagree on digest or dtype, every rank raises before any payload moves, naming "
+        "which ranks disagree, and no rank hangs.",
+        "execute_transfers",
+        ranks=2,
+    ),
+    _requirement(
+        "DIGEST-REJECT",
+        "If one rank must refuse, every rank raises, and every rank's error carries the refusing "
+        "ranks and their reasons.",
+        "execute_transfers",
+        ranks=2,
+    ),
+    _requirement(
+        "EXEC-EXACT",
+        "Every target shard equals what is extracted from the full tensor, bit for bit, also when "
+        "values change between runs.",
+        "execute_transfers",
+    ),
+    _requirement(
+        "EXEC-GUARD",
+        "Nothing outside the planned regions changes: guard bands, padding and source elements.",
+        "execute_transfers",
+    ),
+    _requirement(
+        "EXEC-ENDPOINTS",
+        "Disjoint, shared, idle, crowded and permuted processes all receive what is theirs.",
+        "execute_transfers",
+        ranks=2,
+    ),
+    _requirement(
+        "EXEC-REFUSE",
+        "Buffers, dtypes, locations and endpoints that do not fit are refused on every rank, and "
+        "no target element has changed.",
+        "execute_transfers",
+    ),
+    _requirement(
+        "STATS-EQUAL",
+        "`expected_stats` equals the statistics that the executor returns, for every field and "
+        "process.",
+        "execute_transfers analyze_transfers expected_stats",
+        needs="EXEC-EXACT",
+    ),
+    _requirement(
+        "ANALYZE-SUM",
+        "Totals per process, pair and path agree with each other and with the volume; local bytes "
+        "are in their path.",
+        "analyze_transfers",
+    ),
+)
+
+REQUIREMENTS: dict[str, Requirement] = {row.id: row for row in _ROWS}
+
+UPCOMING: dict[str, tuple[str, ...]] = {
+    "affine": (
+        "BATCH-ONCE",
+        "BATCH-EXACT",
+        "BATCH-ANSWER",
+        "BATCH-LIMIT",
+        "BATCH-MAPS",
+        "BATCH-FIRST",
+        "BATCH-BALANCE",
+        "BATCH-AGREE",
+        "SCHED-DIRECT",
+        "SCHED-ARENA",
+        "SCHED-ROUNDS",
+        "SCHED-ONE",
+        "SCHED-PURE",
+        "SCHED-SHARED",
+        "DIGEST-CANONICAL",
+        "EXEC-DTYPE",
+        "EXEC-VIEW",
+        "EXEC-GROUP",
+        "EXEC-BUDGET",
+        "EXEC-REPEAT",
+        "EXEC-STAGING",
+        "EXEC-STATS",
+        "ANALYZE-WIRE",
+        "ANALYZE-STAGING",
+        "ANALYZE-JSON",
+        "ANALYZE-PURE",
+        "ANALYZE-REFUSE",
+    ),
+    "layout": ("LAYOUT-DERIVE", "LAYOUT-SELF", "LAYOUT-STATELESS", "LAYOUT-SHAPE", "NAME-ONE"),
+    "reshard": (
+        "RESHARD-EXACT",
+        "RESHARD-GUARD",
+        "RESHARD-REFUSE",
+        "RESHARD-DTYPE",
+        "RESHARD-FRESH",
+        "PLAN-LOCAL",
+        "WIRE-SEEN",
+        "LOAD-BALANCE",
+    ),
+    "calibration": (
+        "CAL-LABEL",
+        "CAL-FIT",
+        "CAL-SYMMETRIC",
+        "CAL-FAN",
+        "CAL-SCHEMA",
+        "CAL-GROUP",
+        "CAL-JSON",
+        "CAL-WARM",
+    ),
+}
+"""By profile, the ids of the contract that have no test yet."""
+
+
+def unclaimed(methods: Iterable[str], claims: Claims) -> tuple[str, ...]:
+    """Those of a requirement's methods ("method" or "method[option]") that are not claimed."""
+    missing = []
+    for method in methods:
+        name, _, option = method.rstrip("]").partition("[")
+        if name not in claims or (option and option not in claims[name]):
+            missing.append(method)
+    return tuple(missing)

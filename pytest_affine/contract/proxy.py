@@ -1,0 +1,138 @@
+"""The controller's side of the contract: a stand-in that runs each call in a rank."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pytest_affine.contract import resident
+from pytest_affine.contract.implementation import METHODS, Implementation
+from pytest_affine.contract.outcomes import AdapterFault, Death, ImplementationFault, Withheld
+from pytest_affine.contract.resident import Facts
+from pytest_affine.errors import AffineTransferError
+from pytest_affine.ranks import RankFailure, RankPool, spawn
+from pytest_affine.sync import Sync
+
+__all__ = ["ImplementationProxy"]
+
+
+class ImplementationProxy(Implementation):
+    """An implementation that lives in ranks, called from the controller.
+
+    Every method of the contract is called on rank 0 under the pool's deadline. A refusal comes
+    back as the `AffineTransferError` that was raised there.
+
+    Raises (from any call):
+        AffineTransferError: the implementation refused, on every rank that was asked.
+        AdapterFault: the adapter's own file raised, or returned a wrong type.
+        ImplementationFault: anything else was raised.
+        Death: a rank died or ran past its deadline.
+    """
+
+    def __init__(
+        self, pool: RankPool, name: str, facts: Facts, search_path: Sequence[str] = ()
+    ) -> None:
+        self.pool = pool
+        self.name = name
+        self.claims: Mapping[str, Sequence[str]] = facts["claims"]
+        self.deaths: Counter[str] = Counter()
+        self._facts = facts
+        self._search_path = tuple(search_path)
+        self._generation: int | None = None
+
+    @property
+    def num_ranks(self) -> int:
+        """Size of the transport group."""
+        return self.pool.num_ranks
+
+    def run(self, function: Callable[..., Any], *args: Any, method: str) -> Any:
+        """Return `function(implementation, *args)` as run in rank 0; `method` is what it calls."""
+        return self._run(function, args, method, ranks=[0])[0]
+
+    def run_on_every_rank(self, function: Callable[..., Any], *args: Any, method: str) -> list[Any]:
+        """Return `function(implementation, *args)` as run on every rank, by rank."""
+        return self._run(function, args, method, ranks=None)
+
+    def run_in_fresh_interpreter(
+        self, function: Callable[..., Any], *args: Any, hash_seed: int, method: str
+    ) -> Any:
+        """Return `function(implementation, *args)` as run under a given string-hash seed."""
+        try:
+            return spawn(
+                resident.call_in_fresh_interpreter,
+                self.name,
+                self._search_path,
+                function,
+                args,
+                hash_seed=hash_seed,
+                deadline=2 * self.pool.deadline,
+            )
+        except RankFailure as failure:
+            raise self._translated(failure, method, num_asked=1) from None
+
+    def withheld_reason(self, sync: Sync) -> str | None:
+        """Why the adapter withholds this sync, or None."""
+        if not self._facts["withholds"]:
+            return None
+        reason: str | None = self.run(resident.withheld_reason, sync, method="supports")
+        return reason
+
+    def require_support(self, sync: Sync | None) -> None:
+        """Raise `Withheld` with the adapter's reason if it withholds this sync."""
+        if sync is not None and (reason := self.withheld_reason(sync)) is not None:
+            raise Withheld(reason)
+
+    def close(self) -> None:
+        """Stop the implementation on every rank, where it was started."""
+        if self._generation is not None and self.pool.generation == self._generation:
+            self.pool.run(resident.stop_resident, self.name)
+            self._generation = None
+
+    def _run(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        method: str,
+        ranks: Sequence[int] | None,
+    ) -> list[Any]:
+        try:
+            self._start()
+            return self.pool.run(resident.call_resident, self.name, function, args, ranks=ranks)
+        except RankFailure as failure:
+            num_asked = self.num_ranks if ranks is None else len(ranks)
+            raise self._translated(failure, method, num_asked) from None
+
+    def _start(self) -> None:
+        """Start the implementation on every rank of a pool that was built or rebuilt."""
+        self.pool.start()
+        if self.pool.generation != self._generation:
+            self.pool.run(resident.start_resident, self.name, self._search_path)
+            self._generation = self.pool.generation
+
+    def _translated(self, failure: RankFailure, method: str, num_asked: int) -> BaseException:
+        raised = [error.exception for error in failure.failures.values()]
+        refusals = [error for error in raised if isinstance(error, AffineTransferError)]
+        if len(refusals) == num_asked:
+            return refusals[0]
+        if failure.cause.kind in ("deadline", "signal", "exit"):
+            self.deaths[method] += 1
+            return Death(str(failure))
+        if failure.cause.innermost_file == self._facts["file"]:
+            return AdapterFault(str(failure))
+        if isinstance(failure.cause.exception, resident.WrongReturnError):
+            return AdapterFault(str(failure))
+        return ImplementationFault(str(failure))
+
+
+def _remote(method: str) -> Callable[..., Any]:
+    def call(self: ImplementationProxy, *args: Any, **options: Any) -> Any:
+        return self.run(resident.call_method, method, args, options, method=method)
+
+    call.__name__ = method
+    call.__doc__ = getattr(Implementation, method).__doc__
+    return call
+
+
+for _method in METHODS:
+    setattr(ImplementationProxy, _method, _remote(_method))

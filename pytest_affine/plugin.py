@@ -1,0 +1,74 @@
+"""The pytest plugin: options, and nothing heavy until one of them is used."""
+
+from __future__ import annotations
+
+import pytest
+
+__all__: list[str] = []
+
+DEFAULT_RANKS = 4
+DEFAULT_TIMEOUT = 30.0
+DEFAULT_EXAMPLES = 25
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options; their defaults are applied where they are used."""
+    group = parser.getgroup("affine", "certify resharders (pytest-affine)")
+    group.addoption(
+        "--affine-certify",
+        metavar="NAME",
+        help="certify this implementation: a registered name, or module:attribute",
+    )
+    group.addoption(
+        "--affine-ranks",
+        metavar="N",
+        help=f"size of the process group (default: {DEFAULT_RANKS})",
+    )
+    group.addoption(
+        "--affine-backend",
+        metavar="NAME",
+        help="gloo, nccl or xccl (default: gloo)",
+    )
+    group.addoption(
+        "--affine-timeout",
+        metavar="SECONDS",
+        help=f"deadline of one call in the ranks (default: {DEFAULT_TIMEOUT:g})",
+    )
+    group.addoption(
+        "--affine-seed",
+        metavar="N",
+        help="seed of everything that is drawn (default: 0)",
+    )
+    group.addoption(
+        "--affine-examples",
+        metavar="N",
+        help=f"how many cases each property test draws (default: {DEFAULT_EXAMPLES})",
+    )
+    group.addoption(
+        "--affine-case",
+        metavar="JSON",
+        help="judge this case only, as a failure prints it",
+    )
+    parser.addini("affine_certify", "implementation that a plain run of pytest certifies")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Check what was asked for, before anything is collected; set up certifying if it was."""
+    name = config.getoption("affine_certify") or config.getini("affine_certify")
+    given = any(config.getoption(option) is not None for option in RUNNING)
+    if not (name or given):
+        return
+    from pytest_affine.session import configure
+
+    configure(config, name)
+
+
+RUNNING = (
+    "affine_ranks",
+    "affine_backend",
+    "affine_timeout",
+    "affine_seed",
+    "affine_examples",
+    "affine_case",
+)

@@ -1,0 +1,189 @@
+"""A certifying session: what pytest's hooks do while one is in force."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_affine.contract.discovery import DiscoveryError
+from pytest_affine.contract.examination import Examination
+from pytest_affine.contract.manifest import REQUIREMENTS
+from pytest_affine.contract.outcomes import Record
+from pytest_affine.contract.proxy import ImplementationProxy
+from pytest_affine.contract.resident import Facts, read_facts
+from pytest_affine.contract.suite import SuiteTest, planned_cases, restricted, suite_tests
+from pytest_affine.contract.verdict import Verdict, judge
+from pytest_affine.items import PROPERTY, SuiteFile, SuiteItem
+from pytest_affine.options import Options, read_options
+from pytest_affine.ranks import RankFailure, RankPool, RankSetupError, check_backend, spawn
+from pytest_affine.summary import header_line, summary_lines
+
+__all__ = ["Certification", "configure"]
+
+IMPORT_DEADLINE = 120.0
+"""Seconds that importing an implementation may take."""
+
+PLUGIN_NAME = "affine-certification"
+
+
+def configure(config: pytest.Config, name: str) -> None:
+    """Check the options, and certify `name` in this session if it is not empty.
+
+    Raises:
+        pytest.UsageError: what was asked for can't be had; pytest ends with exit status 4.
+    """
+    options = read_options(config)
+    try:
+        check_backend(options.backend, options.num_ranks)
+    except RankSetupError as error:
+        raise pytest.UsageError(str(error)) from None
+    if name:
+        search_path = (str(config.invocation_params.dir), str(config.rootpath))
+        facts = _facts(config, name, search_path)
+        config.pluginmanager.register(
+            Certification(name=name, options=options, facts=facts, search_path=search_path),
+            PLUGIN_NAME,
+        )
+
+
+def _facts(config: pytest.Config, name: str, search_path: tuple[str, ...]) -> Facts:
+    """What the implementation claims; read in an interpreter of its own, once per session."""
+    worker: dict[str, Any] | None = getattr(config, "workerinput", None)
+    if worker is not None:
+        facts: Facts = json.loads(worker[PLUGIN_NAME])
+        return facts
+    try:
+        return spawn(read_facts, name, search_path, hash_seed=0, deadline=IMPORT_DEADLINE)
+    except RankFailure as failure:
+        known = isinstance(failure.cause.exception, DiscoveryError)
+        text = str(failure.cause.exception) if known else f"--affine-certify={name}: {failure}"
+        raise pytest.UsageError(text) from None
+
+
+@dataclass(kw_only=True, eq=False)
+class Certification:
+    """The plugin of a certifying session; in an xdist worker it runs tests and judges nothing."""
+
+    name: str
+    options: Options
+    facts: Facts
+    search_path: tuple[str, ...]
+    records: list[Record] = field(default_factory=list)
+    num_deselected: int = 0
+    collect_only: bool = False
+
+    @functools.cached_property
+    def tests(self) -> dict[str, tuple[SuiteTest, ...]]:
+        """The suite's tests by module, restricted to one case if one was given."""
+        tests = suite_tests()
+        return tests if self.options.case is None else restricted(tests, self.options.case)
+
+    @functools.cached_property
+    def implementation(self) -> ImplementationProxy:
+        """The implementation in its ranks, which start when it is first called."""
+        pool = RankPool(
+            self.options.num_ranks,
+            backend=self.options.backend,
+            deadline=self.options.timeout,
+            seed=self.options.seed,
+        )
+        return ImplementationProxy(pool, self.name, self.facts, self.search_path)
+
+    @property
+    def examination(self) -> Examination:
+        """How cases are drawn."""
+        return Examination(num_examples=self.options.num_examples, seed=self.options.seed)
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The verdict of each profile, from the records so far."""
+        planned = planned_cases(self.tests)
+        return judge(REQUIREMENTS.values(), planned, self.records, self.facts["claims"])
+
+    def pytest_report_header(self) -> str:
+        """Say what is in force."""
+        return header_line(self.name, self.facts["version"], self.options)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Give an xdist worker what is known of the implementation."""
+        node.workerinput[PLUGIN_NAME] = json.dumps(self.facts)
+
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        """Keep pytest from collecting the suite's files a second time."""
+        return True if SUITE in (collection_path, *collection_path.parents) else None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(
+        self, session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        """Add the suite, before anything is selected by keyword or mark."""
+        self.collect_only = config.getoption("collectonly")
+        items.extend(self._suite_items(session))
+
+    def _suite_items(self, session: pytest.Session) -> Iterator[pytest.Item]:
+        for module, tests in self.tests.items():
+            file = SuiteFile.from_parent(
+                session,
+                path=SUITE / f"{module}.py",
+                nodeid=f"pytest_affine/conformance/{module}.py",
+                tests=tests,
+                certification=self,
+            )
+            yield from session.genitems(file)
+
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        """Count the suite's items that were deselected."""
+        self.num_deselected += sum(isinstance(item, SuiteItem) for item in items)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep the record that an item left in its report, whichever process it ran in."""
+        if report.when == "call":
+            self.records += [
+                Record.from_dict(json.loads(str(value)))
+                for name, value in report.user_properties
+                if name == PROPERTY
+            ]
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """End the ranks; a verdict of error or violated makes the exit status 1."""
+        self._close()
+        config = session.config
+        if hasattr(config, "workeroutput"):
+            config.workeroutput[PLUGIN_NAME] = self.num_deselected
+        elif not self.collect_only and session.exitstatus in UNDECIDED:
+            words = {verdict.word for verdict in self.verdicts}
+            failed = words & {"error", "violated"}
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED if failed else pytest.ExitCode.OK
+
+    def _close(self) -> None:
+        if "implementation" in self.__dict__:
+            self.implementation.close()
+            self.implementation.pool.close()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take over what an xdist worker counted; every worker deselects the same items."""
+        output = getattr(node, "workeroutput", None) or {}
+        self.num_deselected = max(self.num_deselected, output.get(PLUGIN_NAME, 0))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print the table of requirements and the verdicts."""
+        if self.collect_only:
+            return
+        terminalreporter.section(f"affine: {self.name} {self.facts['version']}")
+        for line in summary_lines(self.verdicts, self.num_deselected):
+            terminalreporter.write_line(line)
+
+
+SUITE = Path(__file__).parent / "conformance"
+
+UNDECIDED = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+"""Exit statuses of pytest that the verdict may change."""
