@@ -1,0 +1,128 @@
+"""Every example of README and docs is run.
+
+A `python` block whose first line is a comment with a file name is written to that file and run.
+Of a `console` block each line that starts with `$ ` is run; what follows must be found in its output
+in that order, where `...` stands for any lines and `*` for any characters.
+"""
+
+import fnmatch
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+DEADLINE = 300
+
+
+def blocks(page, language):
+    return [text for kind, text in BLOCK.findall(page.read_text()) if kind == language]
+
+
+def named_files(page):
+    """{file name: text} of the page's python blocks."""
+    files = {}
+    for text in blocks(page, "python"):
+        name = re.match(r"# (\w+\.py)\n", text)
+        assert name, f"{page.name}: a python block must begin with its file name: {text[:60]!r}"
+        files[name[1]] = text
+    return files
+
+
+def commands(page):
+    """(command, lines of its output) of the page's console blocks."""
+    for text in blocks(page, "console"):
+        for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+            command, *lines = part.splitlines()
+            yield command, lines
+
+
+def assert_printed(lines, output):
+    """Each line stands in the output, in this order; one after the other but for `...`."""
+    printed = iter(output.splitlines())
+    anywhere = True
+    for line in lines:
+        if line == "...":
+            anywhere = True
+            continue
+        pattern = re.sub(r"\[", "[[]", line.rstrip())
+        for got in printed:
+            if fnmatch.fnmatchcase(got.rstrip(), pattern):
+                break
+            assert anywhere, f"wanted {line!r}, got {got!r}, in\n{output}"
+        else:
+            raise AssertionError(f"{line!r} is not in\n{output}")
+        anywhere = False
+
+
+EXAMPLES = [
+    pytest.param(page, command, lines, id=f"{page.stem}: {command[:60]}")
+    for page in PAGES
+    for command, lines in commands(page)
+]
+
+
+def test_there_are_examples():
+    assert len(EXAMPLES) >= 4
+
+
+@pytest.mark.parametrize(("page", "command", "lines"), EXAMPLES)
+def test_a_command_prints_what_the_page_says(page, command, lines, tmp_path):
+    for name, text in named_files(page).items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "my_faulty.py").write_text(faulty_planner())
+    scripts = Path(sys.executable).parent
+    result = subprocess.run(
+        [str(scripts / (words := shlex.split(command))[0]), *words[1:]],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "80"},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+    )
+    assert lines, f"{page.name}: {command} shows no output"
+    assert_printed(lines, result.stdout + result.stderr)
+
+
+def faulty_planner():
+    """README's planner with the fault that README describes."""
+    text = named_files(ROOT / "README.md")["my_adapter.py"]
+    right, wrong = "target_offset=target_offset + first - low", "target_offset=target_offset"
+    assert text.count(right) == 1
+    return text.replace(right, wrong)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_python_block_is_a_file_that_runs(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, text in named_files(page).items():
+        (tmp_path / name).write_text(text)
+        exec(compile(text, name, "exec"), {"__name__": name.removesuffix(".py")})
+
+
+def test_the_page_of_requirements_is_what_the_manifest_says(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    from requirements_page import PAGE, render
+
+    assert PAGE.read_text() == render(), "run: python docs/requirements_page.py"
+
+
+def test_every_fault_that_a_case_names_is_on_the_page_of_faults():
+    sources = "".join(path.read_text() for path in (ROOT / "fixtures").glob("*.py"))
+    named = set(re.findall(r"\bF\d\d\b", sources))
+    listed = set(re.findall(r"^\| (F\d\d) \|", (ROOT / "docs/faults.md").read_text(), re.MULTILINE))
+    assert named
+    assert named <= listed
+
+
+def test_every_link_of_the_pages_leads_to_a_file():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            assert target.startswith("http") or (page.parent / target).exists(), (page, target)
