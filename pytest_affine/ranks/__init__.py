@@ -1,0 +1,23 @@
+"""Functions run on several ranks at once: real processes with a real process group.
+
+Importing this package imports no torch; the ranks have it.
+"""
+
+from pytest_affine.ranks.backends import check_backend
+from pytest_affine.ranks.failures import RankError, RankFailure, RankSetupError
+from pytest_affine.ranks.interpreters import spawn
+from pytest_affine.ranks.pool import RankPool
+from pytest_affine.ranks.processes import shutdown
+from pytest_affine.ranks.worker import current_rank, device
+
+__all__ = [
+    "RankError",
+    "RankFailure",
+    "RankPool",
+    "RankSetupError",
+    "check_backend",
+    "current_rank",
+    "device",
+    "shutdown",
+    "spawn",
+]

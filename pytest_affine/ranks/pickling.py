@@ -1,0 +1,36 @@
+"""Pickling of what travels between controller and ranks."""
+
+from __future__ import annotations
+
+import io
+from collections import ChainMap
+from collections.abc import Callable
+from types import CodeType
+from typing import Any, ClassVar
+
+import cloudpickle  # type: ignore[import-untyped]
+
+
+def dumps(value: object) -> bytes:
+    """Pickle by cloudpickle, with the true file name in each function that travels by value.
+
+    cloudpickle leaves the name out, but a traceback needs it.
+    """
+    file = io.BytesIO()
+    _Pickler(file).dump(value)
+    return file.getvalue()
+
+
+def _reduce_code(code: CodeType) -> tuple[Any, ...]:
+    make, arguments = cloudpickle.Pickler.dispatch_table[CodeType](code)
+    return _make_code, (make, arguments, code.co_filename)
+
+
+def _make_code(make: Callable[..., CodeType], arguments: tuple[Any, ...], file: str) -> CodeType:
+    return make(*arguments).replace(co_filename=file)
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    dispatch_table: ClassVar[Any] = ChainMap(
+        {CodeType: _reduce_code}, cloudpickle.Pickler.dispatch_table
+    )
