@@ -1,0 +1,1 @@
+"""The reference implementation: one module per stage."""

@@ -1,0 +1,45 @@
+"""A digest of all that an execution depends on, for ranks to compare before anything moves."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+from pytest_affine.plans import StagingBudget, TransferEndpoints, TransferPlan
+from pytest_affine.reference.batch import ElementSize, bound_processes, checked_bytes
+from pytest_affine.sync import canonical_json
+
+__all__ = ["DIGEST_FORMAT_VERSION", "plan_digest"]
+
+DIGEST_FORMAT_VERSION = 1
+
+
+def plan_digest(
+    plans: Mapping[str, TransferPlan],
+    endpoints: TransferEndpoints,
+    *,
+    element_size: ElementSize,
+    budget: StagingBudget,
+) -> str:
+    """Return the SHA-256, in hexadecimal, of a batch and of how it is to be run.
+
+    It covers the format version, the parameters in the batch's order with their element sizes,
+    segments, logical shapes and shard sizes, the endpoints and the budget. It is the same in every
+    process; the order in which mappings other than `plans` were filled does not change it, and one
+    element size for all is the same as that size for each.
+
+    Raises:
+        AffineTransferError: an unusable budget or element size, or an endpoint that is no process.
+    """
+    sizes, budget_bytes = checked_bytes(plans, element_size, budget)
+    bindings = [sorted(bound.items()) for bound in bound_processes(endpoints)]
+    digest = hashlib.sha256()
+    _add(digest, [DIGEST_FORMAT_VERSION, budget_bytes, bindings])
+    for name, plan in plans.items():
+        _add(digest, [name, sizes[name], plan.to_dict()])
+    return digest.hexdigest()
+
+
+def _add(digest: hashlib._Hash, value: object) -> None:
+    """Add one line; canonical JSON has no line break, so lines can't run into each other."""
+    digest.update(canonical_json(value).encode() + b"\n")

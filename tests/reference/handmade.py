@@ -1,0 +1,26 @@
+"""Plans written down by hand."""
+
+from pytest_affine.plans import TransferPlan, TransferSegment
+
+
+def block(source, target, shape):
+    """A segment; each end is (location, offset, strides)."""
+    return TransferSegment(
+        source_location=source[0],
+        source_offset=source[1],
+        source_strides=source[2],
+        target_location=target[0],
+        target_offset=target[1],
+        target_strides=target[2],
+        shape=shape,
+    )
+
+
+def run(source, target, length):
+    """A segment of consecutive elements; each end is (location, offset)."""
+    return block((*source, (1,)), (*target, (1,)), (length,))
+
+
+def plan(*segments, source_sizes=None, target_sizes=None, logical_shape=()):
+    moved = sum(segment.num_elements for segment in segments)
+    return TransferPlan(segments, logical_shape, source_sizes, target_sizes, moved)
