@@ -91,8 +91,12 @@ def start_resident(name: str, search_path: Sequence[str]) -> None:
 
 
 def stop_resident(name: str) -> None:
-    """Call `stop` on the implementation of this rank. Called on every rank."""
-    _residents.pop(name).implementation.stop()
+    """Call `stop` on the implementation of this rank, if the rank has not been replaced since.
+
+    Called on every rank.
+    """
+    if (found := _residents.pop(name, None)) is not None:
+        found.implementation.stop()
 
 
 def call_resident(name: str, function: Callable[..., Any], args: Sequence[Any]) -> Any:

@@ -1,0 +1,1 @@
+"""The conformance suite: one module per stage; a test is a requirement, marked with its id."""

@@ -1,0 +1,77 @@
+"""What several modules of the suite judge alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pytest_affine import truth
+from pytest_affine.contract.cases import Case
+from pytest_affine.errors import AffineTransferError, InvalidMapError, UnsupportedLayoutError
+from pytest_affine.maps import ParamAffineMap
+from pytest_affine.plans import TransferPlan
+from pytest_affine.sync import SyncParameter
+
+__all__ = [
+    "assert_exact_or_refused",
+    "assert_keeps_rule",
+    "assert_refused",
+    "distinct_maps",
+    "parameters_of",
+]
+
+
+def assert_refused(
+    call: Callable[[], Any],
+    what: str,
+    *,
+    kinds: tuple[type[AffineTransferError], ...] = (InvalidMapError, UnsupportedLayoutError),
+    naming: str = "",
+) -> None:
+    """Fail unless `call` raises one of `kinds`, with `naming` in its text."""
+    __tracebackhide__ = True
+    wanted = " or ".join(kind.__name__ for kind in kinds)
+    try:
+        value = call()
+    except kinds as refusal:
+        if naming not in str(refusal):
+            text = f"{type(refusal).__name__}: {refusal}"
+            raise AssertionError(f"{what}: the error does not name {naming!r}: {text}") from None
+    except AffineTransferError as refusal:
+        text = f"{type(refusal).__name__}: {refusal}"
+        raise AssertionError(f"{what}: must be refused with {wanted}, got {text}") from None
+    else:
+        got = "" if value is None else f", giving a {type(value).__name__}"
+        raise AssertionError(f"{what}: must be refused with {wanted}, but was accepted{got}")
+
+
+def assert_keeps_rule(
+    rule: str, plan: TransferPlan, source: ParamAffineMap, target: ParamAffineMap
+) -> None:
+    """Fail if a plan breaks this one rule, with a drawing of the first shard that shows it."""
+    __tracebackhide__ = True
+    truth.assert_exact(plan, source, target, rules=(rule,))
+
+
+def assert_exact_or_refused(
+    call: Callable[[], TransferPlan], source: ParamAffineMap, target: ParamAffineMap
+) -> None:
+    """Fail if `call` returns a wrong plan; an exact one and a refusal are both honest."""
+    __tracebackhide__ = True
+    try:
+        plan = call()
+    except AffineTransferError:
+        return
+    truth.assert_exact(plan, source, target)
+
+
+def parameters_of(case: Case) -> tuple[SyncParameter, ...]:
+    """The parameters of a case that has a sync."""
+    assert case.sync is not None, f"case {case.name!r} has no sync"
+    return case.sync.parameters
+
+
+def distinct_maps(case: Case) -> Iterator[ParamAffineMap]:
+    """The maps of both sides of a sync, each once."""
+    sides = ((parameter.source, parameter.target) for parameter in parameters_of(case))
+    yield from dict.fromkeys(map_ for pair in sides for map_ in pair)

@@ -1,0 +1,185 @@
+"""SCHED-*: what is sent in which message, judged from the schedule and the plans alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import product
+from typing import Any, Literal
+
+from pytest_affine import strategies
+from pytest_affine.conformance._batches import (
+    Batch,
+    endpoints_of,
+    planned_batch,
+    sent_messages,
+    sync_of,
+    with_budgets,
+)
+from pytest_affine.conformance._judging import assert_refused
+from pytest_affine.contract.cases import Case
+from pytest_affine.contract.outcomes import Withheld
+from pytest_affine.contract.proxy import ImplementationProxy
+from pytest_affine.contract.suite import cases, drawn, requirement
+from pytest_affine.errors import AffineTransferError
+from pytest_affine.fixtures.batches import BINDINGS, MIXED
+from pytest_affine.fixtures.refusals import UNSCHEDULABLE
+from pytest_affine.fixtures.syncs import EVERYDAY
+from pytest_affine.plans import (
+    Chunk,
+    ProcessSchedule,
+    Queue,
+    StagingBudget,
+    TransferSegment,
+)
+
+Processes = Mapping[int, ProcessSchedule]
+
+
+def scheduled(implementation: ImplementationProxy, case: Case) -> Iterator[tuple[Batch, Processes]]:
+    """The case's batch under several budgets, beside its schedule by process."""
+    for batch in with_budgets(planned_batch(implementation, sync_of(case))):
+        yield batch, batch.given_to(implementation.schedule_transfers).processes
+
+
+@requirement("SCHED-AGREE")
+@cases(EVERYDAY, BINDINGS, MIXED)
+@drawn(strategies.sync_cases)
+def test_both_ends_of_every_message_agree(implementation: ImplementationProxy, case: Case) -> None:
+    for _, processes in scheduled(implementation, case):
+        sent = queues_between(processes, "sends")
+        received = queues_between(processes, "receives")
+        for sender, receiver in sorted(sent.keys() | received.keys()):
+            ends = sent.get((sender, receiver)), received.get((sender, receiver))
+            if ends[0] != ends[1]:
+                raise AssertionError(
+                    f"process {sender} sends to process {receiver} the messages (elements, bytes, "
+                    f"chunks) {ends[0]}, which expects {ends[1]}"
+                )
+
+
+Contents = list[tuple[int, int, tuple[Chunk, ...]]]
+
+
+def queues_between(
+    processes: Processes, direction: Literal["sends", "receives"]
+) -> dict[tuple[int, int], Contents]:
+    """By sender and receiver, elements, bytes and chunks of every message, as one end has them."""
+    return {
+        (process, peer) if direction == "sends" else (peer, process): [
+            (message.num_elements, message.num_bytes, message.chunks) for message in queue.messages
+        ]
+        for process, own in processes.items()
+        for peer, queue in getattr(own, direction).items()
+        if queue.messages
+    }
+
+
+@requirement("SCHED-BUDGET")
+@cases(EVERYDAY, BINDINGS, MIXED)
+@drawn(strategies.sync_cases)
+def test_no_message_exceeds_the_budget(implementation: ImplementationProxy, case: Case) -> None:
+    for batch, processes in scheduled(implementation, case):
+        budget = batch.budget.bytes_per_peer
+        for sender, receiver, message in sent_messages(processes):
+            num_bytes = sum(bytes_of(chunk, batch) for chunk in message.chunks)
+            if not num_bytes == message.num_bytes <= budget:
+                raise AssertionError(
+                    f"a message from process {sender} to process {receiver} has {num_bytes} bytes "
+                    f"in its chunks and says {message.num_bytes}; the budget is {budget}"
+                )
+
+
+def bytes_of(chunk: Chunk, batch: Batch) -> int:
+    """Bytes of a chunk."""
+    return chunk.num_elements * batch.sizes[chunk.parameter]
+
+
+@requirement("SCHED-VOLUME")
+@cases(EVERYDAY, BINDINGS, MIXED)
+@drawn(strategies.sync_cases)
+def test_bytes_sent_are_received_and_with_local_ones_are_what_the_plans_move(
+    implementation: ImplementationProxy, case: Case
+) -> None:
+    for batch, processes in scheduled(implementation, case):
+        sent = sum(num_bytes(own.sends) for own in processes.values())
+        received = sum(num_bytes(own.receives) for own in processes.values())
+        local = sum(
+            bytes_of(chunk, batch) for own in processes.values() for chunk in own.local_copies
+        )
+        if sent != received or sent + local != batch.moved_bytes():
+            raise AssertionError(
+                f"{sent} bytes are sent, {received} received and {local} copied locally; the plans "
+                f"move {batch.moved_bytes()}"
+            )
+
+
+def num_bytes(queues: Mapping[int, Queue]) -> int:
+    """Bytes of all messages of one direction."""
+    return sum(message.num_bytes for queue in queues.values() for message in queue.messages)
+
+
+@requirement("SCHED-VOLUME")
+@cases(EVERYDAY, BINDINGS, MIXED)
+@drawn(strategies.sync_cases)
+def test_every_element_of_every_segment_goes_once_between_the_segments_processes(
+    implementation: ImplementationProxy, case: Case
+) -> None:
+    for batch, processes in scheduled(implementation, case):
+        moves = Counter(moves_of(processes))
+        wanted = Counter(
+            ((name, index), batch.ends(segment), element)
+            for name, index, segment in batch.segments()
+            for element in elements_of(segment)
+        )
+        for move in sorted((moves - wanted) + (wanted - moves)):
+            (name, index), (sender, receiver), element = move
+            raise AssertionError(
+                f"element {element} of segment {index} of {name!r} goes {moves[move]} times from "
+                f"process {sender} to process {receiver}, should go {wanted[move]} times"
+            )
+
+
+Move = tuple[tuple[str, int], tuple[int, int], tuple[int, ...]]
+
+
+def moves_of(processes: Processes) -> Iterator[Move]:
+    """Every element that a schedule moves: (parameter, segment), processes, index."""
+    chunks = [((p, p), chunk) for p, own in processes.items() for chunk in own.local_copies]
+    for sender, receiver, message in sent_messages(processes):
+        chunks += [((sender, receiver), chunk) for chunk in message.chunks]
+    for ends, chunk in chunks:
+        ranges = (range(o, o + e) for o, e in zip(chunk.origin, chunk.shape, strict=True))
+        for element in product(*ranges):
+            yield (chunk.parameter, chunk.segment), ends, element
+
+
+def elements_of(segment: TransferSegment) -> Iterator[tuple[int, ...]]:
+    """The index of every element of a segment."""
+    return product(*map(range, segment.shape))
+
+
+@requirement("SCHED-REFUSE")
+@cases(UNSCHEDULABLE)
+def test_what_cannot_be_scheduled_is_refused(
+    implementation: ImplementationProxy, case: Case
+) -> None:
+    batch = planned_batch(implementation, sync_of(case))
+    options = {key: value for key, value in case.detail.items() if key == "process"}
+    if not set(options) <= set(implementation.claims["schedule_transfers"]):
+        raise Withheld("schedule_transfers takes no `process`")
+    assert_refused(
+        lambda: broken(batch, case.detail).given_to(implementation.schedule_transfers, **options),
+        case.detail["fault"],
+        kinds=(AffineTransferError,),
+    )
+
+
+def broken(batch: Batch, detail: Mapping[str, Any]) -> Batch:
+    """The batch with what a case of kind "refusal" says is wrong with it."""
+    if "budget" in detail:
+        batch = replace(batch, budget=StagingBudget(detail["budget"]))
+    if "endpoints" in detail:
+        batch = replace(batch, endpoints=endpoints_of(detail["endpoints"]))
+    return replace(batch, plans={}) if detail.get("empty") else batch

@@ -1,0 +1,84 @@
+"""Single requirements of the suite, judged on any implementation in real ranks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pytest_affine.contract.cases import Case
+from pytest_affine.contract.examination import Examination, Finding, examine
+from pytest_affine.contract.outcomes import Outcome
+from pytest_affine.contract.proxy import ImplementationProxy
+from pytest_affine.contract.resident import read_facts
+from pytest_affine.contract.suite import SuiteTest, restricted, suite_tests
+from pytest_affine.contract.verdict import outcome_of
+from pytest_affine.ranks import RankPool
+
+DEADLINE = 20.0
+"""Seconds that one call in the ranks may take; what is to hang is given fewer."""
+
+FOLDER = str(Path(__file__).parent)
+
+
+class Judge:
+    """Judges implementations in one pool of ranks.
+
+    An implementation is given as `--affine-certify` takes it: "reference", or
+    "faulty.digests:Name" for a class of `faulty/digests.py`. A case is the name of a fixed case of
+    the requirement, or any case of a kind that the requirement takes.
+    """
+
+    def __init__(self, pool: RankPool) -> None:
+        self._pool = pool
+
+    def outcome(self, name: str, requirement: str, case: str | Case | None = None) -> Outcome:
+        """The worst outcome in the requirement's fixed cases, or in the one that is given."""
+        records = [finding.record for finding in self.findings(name, requirement, case)]
+        return outcome_of(records, len(records))
+
+    def violation(
+        self,
+        name: str,
+        requirement: str,
+        case: str | Case | None = None,
+        deadline: float = DEADLINE,
+    ) -> str:
+        """What a person is told of the first violation found; fails if there is none."""
+        findings = self.findings(name, requirement, case, deadline)
+        assert findings[-1].record.outcome is Outcome.VIOLATED, findings
+        return findings[-1].text
+
+    def findings(
+        self,
+        name: str,
+        requirement: str,
+        case: str | Case | None = None,
+        deadline: float = DEADLINE,
+    ) -> list[Finding]:
+        """A finding for each test of the requirement and each fixed case, up to a violation."""
+        facts = read_facts(name, [FOLDER])
+        self._pool.deadline = deadline
+        implementation = ImplementationProxy(self._pool, name, facts, [FOLDER])
+        how = Examination(num_examples=1, seed=0)
+        found: list[Finding] = []
+        for test, fixed in _fixed(requirement, case):
+            found.append(examine(test, fixed, implementation, how))
+            if found[-1].record.outcome is Outcome.VIOLATED:
+                break
+        implementation.close()
+        return found
+
+
+def _fixed(requirement: str, case: str | Case | None) -> list[tuple[SuiteTest, Case]]:
+    tests = suite_tests()
+    if isinstance(case, Case):
+        tests = restricted(tests, case)
+    found = [
+        (test, fixed)
+        for held in tests.values()
+        for test in held
+        if test.requirement == requirement
+        for fixed in test.fixed
+        if not isinstance(case, str) or case == fixed.name
+    ]
+    assert found, f"{requirement} does not have the case {case!r}"
+    return found

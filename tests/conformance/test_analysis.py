@@ -1,0 +1,52 @@
+"""Faulty analyses and statistics violate what their fault is about; the reference nothing."""
+
+import pytest
+from judging import Judge
+
+from pytest_affine.contract.outcomes import Outcome
+
+HANDOFF = "an uneven handoff in small messages (F47)"
+PARTLY = "part of each shard stays (F30)"
+
+FAULTS = [
+    ("analyses:CountsLocalBytesAsSent", "STATS-EQUAL", PARTLY),
+    ("analyses:LeavesOutReceiversRounds", "STATS-EQUAL", HANDOFF),
+    ("analyses:ExpectsOwnSegmentsOnly", "STATS-EQUAL", PARTLY),
+    ("analyses:LeavesLocalBytesOutOfPaths", "ANALYZE-SUM", PARTLY),
+    ("analyses:CountsMessagesForLocalCopies", "ANALYZE-SUM", PARTLY),
+    ("analyses:HoldsPairsOfOne", "ANALYZE-SUM", PARTLY),
+    ("analyses:TurnsPairsAround", "ANALYZE-SUM", PARTLY),
+    ("analyses:LeavesLocalBytesOutOfVolume", "ANALYZE-SUM", PARTLY),
+    ("analyses:CountsOneByteMoreReceived", "ANALYZE-SUM", PARTLY),
+    ("analyses:CountsOneMessageMoreSent", "ANALYZE-SUM", PARTLY),
+    ("analyses:CountsOneByteMoreLocal", "ANALYZE-SUM", PARTLY),
+    ("analyses:IgnoresPathOf", "ANALYZE-SUM", PARTLY),
+]
+
+
+@pytest.mark.parametrize(("name", "requirement", "case"), FAULTS)
+def test_a_faulty_analysis_is_noticed_in_this_case(
+    judge: Judge, name: str, requirement: str, case: str
+) -> None:
+    assert judge.outcome(f"faulty.{name}", requirement, case) is Outcome.VIOLATED
+    assert judge.outcome("reference", requirement, case) is Outcome.CONFORMANT
+
+
+@pytest.mark.parametrize(
+    ("name", "requirement"),
+    [("analyses:HasNoRounds", "STATS-EQUAL"), ("analyses:NoPathOption", "ANALYZE-SUM")],
+)
+def test_what_an_implementation_does_not_have_is_not_judged(
+    judge: Judge, name: str, requirement: str
+) -> None:
+    assert judge.outcome(f"faulty.{name}", requirement, PARTLY) is Outcome.CONFORMANT
+
+
+def test_a_statistic_that_differs_is_shown_with_both_values(judge: Judge) -> None:
+    text = judge.violation("faulty.analyses:LeavesOutReceiversRounds", "STATS-EQUAL", HANDOFF)
+    assert text.startswith("process 2, budget 12: expected_stats says rounds 0, got ")
+
+
+def test_a_total_that_differs_is_shown_with_both_values(judge: Judge) -> None:
+    text = judge.violation("faulty.analyses:LeavesLocalBytesOutOfPaths", "ANALYZE-SUM", PARTLY)
+    assert text == "default paths: local: None, should be (12, 0)"
