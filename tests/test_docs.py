@@ -1,8 +1,8 @@
 """Every example of README and docs is run.
 
 A `python` block whose first line is a comment with a file name is written to that file and run.
-Of a `console` block each line that starts with `$ ` is run; what follows must be found in its output
-in that order, where `...` stands for any lines and `*` for any characters.
+Of a `console` block each line that begins with `$ ` is run; what follows must be in its output, in
+that order, where `...` stands for any lines and `*` for any characters.
 """
 
 import fnmatch
