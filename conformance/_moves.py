@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pytest_affine.conformance._batches import planned_batch
 from pytest_affine.conformance._buffers import Landed, Share, executed
@@ -51,11 +51,16 @@ def moved(
 
 
 def assert_landed(
-    landed: Iterator[tuple[Shard, int, bytes]],
+    landed: Iterable[tuple[Shard, int, bytes]],
     judge: Callable[[Shard, int, bytes], str] = wrong_elements,
 ) -> None:
-    """Fail with what `judge` finds wrong with any shard."""
+    """Fail with what `judge` finds wrong with the shards, the first few of them."""
     __tracebackhide__ = True
     problems = [problem for each in landed if (problem := judge(*each))]
     if problems:
-        raise AssertionError("\n".join(problems))
+        more = len(problems) - MAX_PROBLEMS
+        shown = problems[:MAX_PROBLEMS] + ([f"and {more} more"] if more > 0 else [])
+        raise AssertionError("\n".join(shown))
+
+
+MAX_PROBLEMS = 4

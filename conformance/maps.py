@@ -13,7 +13,7 @@ from pytest_affine.contract.proxy import ImplementationProxy
 from pytest_affine.contract.suite import cases, drawn, requirement
 from pytest_affine.errors import AffineTransferError
 from pytest_affine.fixtures.built import BUILT
-from pytest_affine.fixtures.invalid import BAD_DOCUMENTS, BAD_NUMBERS, breaking
+from pytest_affine.fixtures.invalid import BAD_DOCUMENTS, BAD_ENVELOPES, BAD_NUMBERS, breaking
 from pytest_affine.fixtures.syncs import EVERYDAY, HUGE, ODD, PADDED
 from pytest_affine.maps import ParamAffineMap
 
@@ -101,6 +101,14 @@ def test_a_document_that_is_no_map_is_refused_by_its_field(
     assert_document_is_refused(implementation, case, naming=case.detail["field"])
 
 
+@requirement("MAP-TRIP", "maps_from_dict")
+@cases(BAD_ENVELOPES)
+def test_a_document_that_is_no_envelope_is_refused_by_its_field(
+    implementation: ImplementationProxy, case: Case
+) -> None:
+    assert_document_is_refused(implementation, case, naming=case.detail["field"])
+
+
 @requirement("MAP-TRIP")
 @cases(EVERYDAY, ODD)
 @drawn(strategies.sync_cases)
@@ -113,7 +121,7 @@ def test_a_map_to_json_and_back_is_the_same(
         assert back == map_, f"{map_} comes back as {back}"
 
 
-@requirement("MAP-TRIP")
+@requirement("MAP-TRIP", "maps_to_dict", "maps_from_dict")
 @cases(EVERYDAY)
 def test_an_envelope_to_json_and_back_is_the_same(
     implementation: ImplementationProxy, case: Case

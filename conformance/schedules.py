@@ -19,7 +19,7 @@ from pytest_affine.conformance._batches import (
 )
 from pytest_affine.conformance._judging import assert_refused
 from pytest_affine.contract.cases import Case
-from pytest_affine.contract.outcomes import Withheld
+from pytest_affine.contract.implementation import NotClaimedError
 from pytest_affine.contract.proxy import ImplementationProxy
 from pytest_affine.contract.suite import cases, drawn, requirement
 from pytest_affine.errors import AffineTransferError
@@ -168,7 +168,7 @@ def test_what_cannot_be_scheduled_is_refused(
     batch = planned_batch(implementation, sync_of(case))
     options = {key: value for key, value in case.detail.items() if key == "process"}
     if not set(options) <= set(implementation.claims["schedule_transfers"]):
-        raise Withheld("schedule_transfers takes no `process`")
+        raise NotClaimedError("schedule_transfers[process]")
     assert_refused(
         lambda: broken(batch, case.detail).given_to(implementation.schedule_transfers, **options),
         case.detail["fault"],

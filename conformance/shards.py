@@ -5,18 +5,20 @@ What runs in rank 0 sees tensors and comes back as text: nothing, or what was wr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_affine import strategies, truth
-from pytest_affine.conformance._judging import distinct_maps
+from pytest_affine.conformance._judging import assert_refused, distinct_maps
 from pytest_affine.contract.cases import Case
 from pytest_affine.contract.proxy import ImplementationProxy
 from pytest_affine.contract.resident import Resident
 from pytest_affine.contract.suite import cases, drawn, requirement
 from pytest_affine.errors import AffineTransferError
-from pytest_affine.fixtures.syncs import EVERYDAY, HOLDERS
+from pytest_affine.fixtures.syncs import CORE, EVERYDAY, HOLDERS, STRIDED
+from pytest_affine.geometry import row_major_strides
 from pytest_affine.maps import ParamAffineMap
 
 if TYPE_CHECKING:
@@ -26,20 +28,44 @@ DTYPES = ("float32", "bfloat16", "int64", "bool", "complex64")
 
 
 def round_trip_problems(
-    resident: Resident, map_: ParamAffineMap, dtype: str, scale: float
+    resident: Resident, map_: ParamAffineMap, dtype: str, scale: float, place: str
 ) -> list[str]:
-    """What is wrong with the shards that are extracted, and with what is rebuilt from them."""
+    """What is wrong with the shards that are extracted, and with what is rebuilt from them.
+
+    `place` says where the tensors lie that the implementation is given, by a key of `PLACES`.
+    """
     full = _values(map_.num_elements, dtype).view(map_.logical_shape)
     problems, shards = [], {}
     for location in map_.locations:
-        shards[location] = resident.extract(map_, full, location)
+        shard = resident.extract(map_, _placed(full, place), location)
         elements = truth.element_at(map_, location)
-        if not _same_bits(_held(shards[location], elements), _wanted(full, elements, scale)):
+        if not _same_bits(_held(shard, elements), _wanted(full, elements, scale)):
             problems.append(f"the shard of location {location} in {dtype} holds other elements")
+        shards[location] = _placed(shard, place)
     rebuilt = resident.rebuild(map_, shards)
     if not _same_bits(rebuilt.reshape(-1), full.reshape(-1)):
         problems.append(f"rebuilding from extracted shards in {dtype} gives {rebuilt}, not {full}")
     return problems
+
+
+PLACES = {
+    "packed": "tensors of their own",
+    "window": "windows into larger tensors (F44)",
+    "spread": "tensors whose elements are apart in memory",
+}
+"""Where tensors can lie."""
+
+
+def _placed(tensor: torch.Tensor, place: str) -> torch.Tensor:
+    """A tensor with the same elements, placed so."""
+    if place == "packed":
+        return tensor
+    step = 1 if place == "window" else 2
+    larger = tensor.new_ones(tensor.numel() * step + 6)
+    window = larger[3 : 3 + tensor.numel() * step : step]
+    window.copy_(tensor.reshape(-1))
+    strides = tuple(stride * step for stride in row_major_strides(tensor.shape))
+    return larger.as_strided(tensor.shape, strides, 3)
 
 
 def _values(num_elements: int, dtype: str) -> torch.Tensor:
@@ -75,6 +101,20 @@ def _bits(values: torch.Tensor) -> torch.Tensor:
     return values.contiguous().view(torch.uint8)
 
 
+def assert_round_trip(
+    implementation: ImplementationProxy,
+    map_: ParamAffineMap,
+    dtype: str,
+    *,
+    scale: float = 1.0,
+    place: str = "packed",
+) -> None:
+    """Fail if a shard is wrong, or what is rebuilt from all of them."""
+    __tracebackhide__ = True
+    problems = implementation.run(round_trip_problems, map_, dtype, scale, place, method="rebuild")
+    assert not problems, f"{PLACES[place]}: {'; '.join(problems)}"
+
+
 @requirement("MAP-INV")
 @cases(EVERYDAY)
 @drawn(strategies.sync_cases)
@@ -83,8 +123,17 @@ def test_rebuilding_what_was_extracted_gives_back_the_full_tensor(
 ) -> None:
     for map_ in distinct_maps(case):
         for dtype in DTYPES:
-            problems = implementation.run(round_trip_problems, map_, dtype, 1.0, method="rebuild")
-            assert not problems, "; ".join(problems)
+            assert_round_trip(implementation, map_, dtype)
+
+
+@requirement("MAP-INV")
+@cases(CORE, STRIDED)
+def test_where_tensors_lie_in_memory_does_not_matter(
+    implementation: ImplementationProxy, case: Case
+) -> None:
+    for map_ in distinct_maps(case):
+        for place in PLACES:
+            assert_round_trip(implementation, map_, "float32", place=place)
 
 
 @requirement("MAP-INV")
@@ -94,8 +143,7 @@ def test_scaling_by_powers_of_two_is_undone_exactly(
 ) -> None:
     for map_ in map(_quartered, distinct_maps(case)):
         for dtype in ("float32", "bfloat16"):
-            problems = implementation.run(round_trip_problems, map_, dtype, 0.25, method="rebuild")
-            assert not problems, "; ".join(problems)
+            assert_round_trip(implementation, map_, dtype, scale=0.25)
 
 
 def _quartered(map_: ParamAffineMap) -> ParamAffineMap:
@@ -106,17 +154,10 @@ def _quartered(map_: ParamAffineMap) -> ParamAffineMap:
     return ParamAffineMap(map_.logical_shape, map_.shard_shapes, pieces)
 
 
-DIFFERENCES: Mapping[str, tuple[float, float]] = {
-    "values": (1.0, 2.0),
-    "a zero and a negative zero": (0.0, -0.0),
-    "a value and a NaN": (1.0, float("nan")),
-}
-
-
-def rebuilt_from_differing(
+def rebuilt_from(
     resident: Resident, map_: ParamAffineMap, element: int, values: tuple[float, float]
 ) -> str:
-    """Rebuild from replicas of which the last holder of `element` has the second value there."""
+    """Rebuild from shards full of one value, but for `element` at its last holder."""
     import torch
 
     shards = {
@@ -124,25 +165,37 @@ def rebuilt_from_differing(
     }
     location, address, _ = truth.holders(map_)[element][-1]
     shards[location].view(-1)[address] = values[1]
-    try:
-        return f"was accepted, giving {resident.rebuild(map_, shards)}"
-    except AffineTransferError:
-        return "was refused"
+    return repr(resident.rebuild(map_, shards))
+
+
+DIFFERENCES: Mapping[str, tuple[float, float]] = {
+    "other values": (1.0, 2.0),
+    "0.0 and -0.0": (0.0, -0.0),
+    "1.0 and a NaN": (1.0, math.nan),
+}
+
+DIFFERING = [
+    replace(case, name=f"{case.name}, {difference}", detail={"difference": difference})
+    for case in HOLDERS
+    for difference in DIFFERENCES
+]
 
 
 @requirement("MAP-REPLICA")
-@cases(HOLDERS)
+@cases(DIFFERING)
 def test_replicas_that_differ_in_one_element_are_refused(
     implementation: ImplementationProxy, case: Case
 ) -> None:
+    values = DIFFERENCES[case.detail["difference"]]
     for map_ in distinct_maps(case):
         for element, holders in enumerate(truth.holders(map_)):
-            for name, values in DIFFERENCES.items() if len(holders) > 1 else ():
-                what = implementation.run(
-                    rebuilt_from_differing, map_, element, values, method="rebuild"
-                )
-                assert what == "was refused", (
-                    f"rebuilding from replicas that hold {name} as element {element} {what}"
+            if len(holders) > 1:
+                assert_refused(
+                    lambda m=map_, e=element: implementation.run(  # type: ignore[misc]
+                        rebuilt_from, m, e, values, method="rebuild"
+                    ),
+                    f"element {element} of replicas holds {case.detail['difference']}",
+                    kinds=(AffineTransferError,),
                 )
 
 
@@ -152,6 +205,5 @@ def test_replicas_that_are_equal_are_accepted_also_where_they_are_no_numbers(
     implementation: ImplementationProxy, case: Case
 ) -> None:
     for map_ in distinct_maps(case):
-        both = (float("nan"), float("nan"))
-        what = implementation.run(rebuilt_from_differing, map_, 0, both, method="rebuild")
-        assert what.startswith("was accepted"), f"rebuilding from equal replicas {what}"
+        both = (math.nan, math.nan)
+        implementation.run(rebuilt_from, map_, 0, both, method="rebuild")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import shlex
@@ -83,7 +82,7 @@ class SuiteItem(pytest.Item):
 
     def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
         """Where the test stands in the suite."""
-        return self.path, inspect.getsourcelines(self.test.function)[1] - 1, self.name
+        return self.path, self.test.function.__code__.co_firstlineno - 1, self.name
 
     def _story(self, finding: Finding) -> str:
         row = REQUIREMENTS[finding.record.requirement]

@@ -1,3 +1,6 @@
+from itertools import product
+from random import Random
+
 import pytest
 
 from pytest_affine.geometry import (
@@ -149,6 +152,40 @@ def test_what_is_no_box_of_four_by_six_is_not_placed(piece):
 def test_a_permuted_axis_is_cut_into_a_limited_number_of_parts(num_parts, is_placed):
     piece = ((num_parts, 2), 0, (2, 1), 0, (1, num_parts))
     assert (place_piece(*piece, (2 * num_parts,)) is not None) == is_placed
+
+
+def elements(shape, *sides):
+    """Addresses of every element on every side, each an offset and strides."""
+    for index in product(*map(range, shape)):
+        yield tuple(offset + sumprod(index, strides) for offset, strides in sides)
+
+
+def sumprod(first, second):
+    return sum(a * b for a, b in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize("num_axes", [2, 3, 4])
+def test_the_boxes_of_a_piece_have_its_elements_at_its_places(num_axes):
+    random, num_cut = Random(num_axes), 0
+    for _ in range(1000):
+        logical_shape = tuple(random.randint(1, 4) for _ in range(num_axes))
+        steps = row_major_strides(logical_shape)
+        shape = [random.randint(1, 5) for _ in range(random.randint(0, 3))]
+        full = (random.randrange(4), [random.choice([1, 2, *steps]) for _ in shape])
+        shard = (3, [random.randint(0, 9) for _ in shape])
+        boxes = place_piece(shape, *full, *shard, logical_shape)
+        if boxes is None:
+            continue
+        num_cut += len(boxes) > 1
+        placed = [
+            element
+            for box in boxes
+            for element in elements(
+                box.shape, (sumprod(box.origin, steps), steps), (box.offset, box.strides)
+            )
+        ]
+        assert sorted(placed) == sorted(elements(shape, full, shard))
+    assert num_cut > 10
 
 
 def test_boxes_share_what_both_cover():

@@ -275,7 +275,7 @@ def test_a_planner_that_swaps_two_offsets_is_violated_with_the_smallest_case_and
             "the plan breaks PLAN-SOURCE:",
             "  PLAN-SOURCE wrong element: location *",
             "location 0, shape *",
-            "* x: wrong element*",
+            "*x wrong element*",
             "replay:",
             "  pytest --affine-certify=broken:Resharder --affine-ranks=1 *",
             "profile affine: VIOLATED",
@@ -341,7 +341,7 @@ def test_a_slip_of_the_adapter_is_told_apart_from_a_fault_behind_it(run, name, m
 def test_what_the_adapter_withholds_is_skipped_with_its_reason(run):
     result = run("--affine-certify=broken:Withholding", "-k", "PLAN-EDGE", "-rs")
     result.stdout.fnmatch_lines(
-        ["*PLAN-EDGE withheld: more than one parameter", "PLAN-EDGE *10 conformant, 1 withheld"]
+        ["PLAN-EDGE *10 conformant, 1 withheld", "*PLAN-EDGE withheld: more than one parameter"]
     )
 
 
@@ -354,7 +354,7 @@ def test_a_should_is_shown_and_does_not_fail_the_session(run):
 def test_what_is_not_claimed_is_skipped(run):
     result = run("--affine-certify=broken:Planner", "-k", "EXEC-EXACT or PLAN-ONCE", "-rs")
     result.stdout.fnmatch_lines(
-        ["*EXEC-EXACT not claimed: execute_transfers", "EXEC-EXACT *not claimed*"]
+        ["EXEC-EXACT *not claimed*", "*EXEC-EXACT not claimed: execute_transfers"]
     )
 
 

@@ -40,6 +40,13 @@ def test_every_element_of_a_shard_is_one_character():
     )
 
 
+def test_of_two_problems_of_one_element_the_first_is_drawn():
+    line = map_of((3,), {0: [0, 1, 2]})
+    assert drawn(line, line, run(3, (0, 0), (0, 0)), run(2, (0, 0), (0, 1))) == (
+        "location 0, shape (3,)\n  0\n0 .xx\n. right, x wrong element"
+    )
+
+
 def test_outer_axes_are_slabs():
     cube = split_map((2, 1, 2, 3), 1, 0)
     assert drawn(cube, cube, run(6, (0, 0), (0, 0)), run(4, (0, 8), (0, 8))) == (

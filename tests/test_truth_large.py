@@ -8,7 +8,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from truth_cases import copy, plan_of, run, split_map
+from truth_cases import copy, map_of, plan_of, run, split_map
 
 from pytest_affine.errors import UnsupportedLayoutError
 from pytest_affine.geometry import row_major_strides
@@ -16,6 +16,8 @@ from pytest_affine.maps import AffinePiece, Padding, ParamAffineMap
 from pytest_affine.truth import element_at, map_problems, plan_problems
 from pytest_affine.truth.blocks import Affine, Block, cut_by_element
 from pytest_affine.truth.cutting import cut_by_box
+from pytest_affine.truth.digits import Axis, axes_of, grid_for
+from pytest_affine.truth.problems import Finding, located
 
 BY_BOX = {"max_enumerated": 0}
 
@@ -39,8 +41,7 @@ def claims(groups):
 
 
 def random_block(random, tag):
-    num_axes = random.randint(0, 3)
-    shape = tuple(random.randint(0 if random.random() < 0.1 else 1, 5) for _ in range(num_axes))
+    shape = tuple(random.choice([0, 1, 2, 3, 4, 5, 8]) for _ in range(random.randint(0, 3)))
 
     def affine():
         return Affine(random.randint(-5, 20), tuple(random.choice(range(13)) for _ in shape))
@@ -57,8 +58,37 @@ def test_boxes_claim_of_every_address_what_elements_claim(seed):
     random = Random(seed)
     for _ in range(40):
         blocks = [random_block(random, tag) for tag in range(random.randint(0, 4))]
-        shape = tuple(random.randint(0, 5) for _ in range(random.randint(0, 3)))
-        assert claims(cut_by_box(blocks, shape)) == claims(cut_by_element(blocks, shape))
+        by_element = claims(cut_by_element(blocks))
+        assert list(by_element) == sorted(by_element)
+        assert claims(cut_by_box(blocks)) == by_element
+
+
+def test_axes_whose_order_changes_when_they_are_stepped_through_are_placed():
+    long = Block(shape=(9,), near=Affine(0, (12,)), tag="long")
+    both = Block(shape=(5, 7), near=Affine(0, (2, 3)), tag="both")
+    assert claims(cut_by_box([long, both])) == claims(cut_by_element([long, both]))
+
+
+def test_axes_that_continue_each_other_on_all_sides_are_one():
+    near, far = Affine(7, (1, 3, 6)), Affine(0, (2, 6, 99))
+    assert axes_of(Block(shape=(3, 2, 5), near=near)) == [Axis(30, 1, ())]
+    assert axes_of(Block(shape=(3, 2, 5), near=near, far=(far,))) == [
+        Axis(6, 1, (2,)),
+        Axis(5, 6, (99,)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("axes", "grid"),
+    [
+        ([(100, 6), (5, 2)], (1, 2, 6)),
+        ([(100, 7), (7, 5)], (1, 7)),
+        ([(100, 7), (8, 5)], (1, 7, 35)),
+        ([(100, 4), (9, 6), (2, 0)], (1, 4, 12)),
+    ],
+)
+def test_a_grid_takes_a_common_multiple_where_that_saves_boxes(axes, grid):
+    assert grid_for(Axis(extent, stride, ()) for extent, stride in axes) == grid
 
 
 def random_box_axis(random, extent):
@@ -372,6 +402,27 @@ def test_a_region_of_many_boxes_is_told_by_the_box_around_it():
         "PLAN-TILE never written: location 0 [6:12582912], some 6291456 elements; "
         "(6,) at address 6: written by no segment"
     )
+
+
+def test_a_box_that_is_affected_in_part_is_not_joined_with_one_that_is_affected_whole():
+    partly = Block(shape=(100,), near=Affine(0, (2,)))
+    wholly = Block(shape=(2,), near=Affine(199, (1,)))
+    findings = [Finding(rule="R", kind="k", block=block, example="e") for block in (partly, wholly)]
+    assert [(p.origin, p.shape, p.is_exact) for p in located(findings, 0, (1000,))] == [
+        ((0,), (199,), False),
+        ((199,), (2,), True),
+    ]
+
+
+def test_what_is_outside_a_scalar_is_counted():
+    scalar = map_of((), {0: 0})
+    plan = plan_of(scalar, scalar, run(3, (0, 0), (0, 0)))
+    assert [str(problem) for problem in plan_problems(plan, scalar, scalar, **BY_BOX)] == [
+        "PLAN-BOUNDS outside the source: location 0 [], some 2 elements; "
+        "() at address 1: segment 0 reads outside the shard, address 1 of source location 0",
+        "PLAN-BOUNDS outside the target: location 0 [], some 2 elements; "
+        "() at address 1: written by segment 0",
+    ]
 
 
 def test_a_block_that_is_no_union_of_few_boxes_is_refused_by_name():

@@ -298,6 +298,10 @@ def test_an_empty_segment_breaks_plan_once():
             "PLAN-BOUNDS wrong source_sizes: ((0, 5),) instead of ((0, 4),)",
         ),
         (
+            {"target_sizes": {}},
+            "PLAN-BOUNDS wrong target_sizes: () instead of ((0, 2), (1, 2))",
+        ),
+        (
             {"target_sizes": {0: 2}},
             "PLAN-BOUNDS wrong target_sizes: ((0, 2),) instead of ((0, 2), (1, 2))",
         ),
@@ -346,12 +350,13 @@ def test_a_malformed_segment_is_named_and_writes_nothing(changes):
     ]
 
 
-def test_each_kind_is_told_once_per_element_but_all_kinds_are_told():
-    again = (run(2, (0, 2), (1, 0)), run(2, (0, 1), (1, 0)), run(2, (0, 0), (1, 0)))
-    problems = plan_problems(plan_of(WHOLE, HALVES, TO_HALVES[0], *again), WHOLE, HALVES)
-    assert [(problem.kind, problem.num_elements) for problem in problems] == [
-        ("wrong element", 2),
-        ("written twice", 2),
+def test_each_kind_is_told_once_per_element_with_the_first_segment_that_shows_it():
+    wrong, right = run(2, (0, 0), (1, 0)), run(2, (1, 0), (1, 0))
+    assert texts(HALVES, HALVES, TO_HALVES[0], wrong, right, wrong) == [
+        "PLAN-SOURCE wrong element: location 1 [0:2], 2 elements; (0,) at address 0: "
+        "segment 1 reads logical (0,) instead of (2,), address 0 of source location 0",
+        "PLAN-TILE written twice: location 1 [0:2], 2 elements; "
+        "(0,) at address 0: written by segment 1, segment 2, segment 3",
     ]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from pytest_affine.contract.cases import Case
+from pytest_affine.contract.implementation import NotClaimedError
 from pytest_affine.contract.manifest import REQUIREMENTS, unclaimed
 from pytest_affine.contract.outcomes import AdapterFault, Death, NotRun, Outcome, Record, Withheld
 from pytest_affine.contract.proxy import ImplementationProxy
@@ -68,12 +69,12 @@ def examine(
 def _barred(test: SuiteTest, implementation: ImplementationProxy) -> tuple[Outcome, str] | None:
     """Why a test can't run at all: not claimed, too few ranks, or blocked by deaths."""
     row = REQUIREMENTS[test.requirement]
-    if missing := unclaimed(row.methods, implementation.claims):
-        return Outcome.NOT_CLAIMED, f"not claimed: {', '.join(missing)}"
+    if missing := unclaimed(test.methods, implementation.claims):
+        return Outcome.NOT_CLAIMED, ", ".join(missing)
     if implementation.num_ranks < row.ranks:
         reason = f"needs {row.ranks} ranks, there are {implementation.num_ranks}"
         return Outcome.NOT_RUN, reason
-    for method in (name.partition("[")[0] for name in row.methods):
+    for method in (name.partition("[")[0] for name in test.methods):
         if implementation.deaths[method] >= MAX_DEATHS:
             return Outcome.BLOCKED, f"{method} died {MAX_DEATHS} times or ran past its deadline"
     return None
@@ -81,7 +82,12 @@ def _barred(test: SuiteTest, implementation: ImplementationProxy) -> tuple[Outco
 
 def _run(test: SuiteTest, implementation: ImplementationProxy, case: Case) -> None:
     implementation.require_support(case.sync)
-    test.function(implementation, case)
+    try:
+        test.function(implementation, case)
+    except AssertionError:
+        # What went wrong may have left messages between the ranks.
+        implementation.discard_ranks()
+        raise
 
 
 def _finding(record: Record, case: Case | None, run: Callable[[], None]) -> Finding:
@@ -94,6 +100,8 @@ def _finding(record: Record, case: Case | None, run: Callable[[], None]) -> Find
         return Finding(replace(record, outcome=Outcome.WITHHELD, reason=str(reason)))
     except NotRun as reason:
         return Finding(replace(record, outcome=Outcome.NOT_RUN, reason=str(reason)))
+    except NotClaimedError as reason:
+        return Finding(replace(record, outcome=Outcome.NOT_CLAIMED, reason=str(reason)))
     except (AssertionError, Death) as problem:
         adapter = isinstance(problem, AdapterFault)
         outcome = Outcome.ADAPTER_ERROR if adapter else Outcome.VIOLATED

@@ -40,6 +40,7 @@ class ImplementationProxy(Implementation):
         self._facts = facts
         self._search_path = tuple(search_path)
         self._generation: int | None = None
+        self._has_communicated = False
 
     @property
     def num_ranks(self) -> int:
@@ -52,6 +53,7 @@ class ImplementationProxy(Implementation):
 
     def run_on_every_rank(self, function: Callable[..., Any], *args: Any, method: str) -> list[Any]:
         """Return `function(implementation, *args)` as run on every rank, by rank."""
+        self._has_communicated = True
         return self._run(function, args, method, ranks=None)
 
     def run_in_fresh_interpreter(
@@ -82,6 +84,15 @@ class ImplementationProxy(Implementation):
         """Raise `Withheld` with the adapter's reason if it withholds this sync."""
         if sync is not None and (reason := self.withheld_reason(sync)) is not None:
             raise Withheld(reason)
+
+    def discard_ranks(self) -> None:
+        """End ranks that may hold each other's messages; the next call starts new ones.
+
+        Does nothing where they never ran a function together.
+        """
+        if self._has_communicated:
+            self.pool.discard()
+            self._has_communicated = False
 
     def close(self) -> None:
         """Stop the implementation on every rank, where it was started."""

@@ -31,11 +31,16 @@ DRAWN = "drawn"
 Function = TypeVar("Function", bound=Callable[..., None])
 
 
-def requirement(id_: str) -> Callable[[Function], Function]:
-    """Mark a function of the suite as the test of one requirement of the manifest."""
+def requirement(id_: str, *methods: str) -> Callable[[Function], Function]:
+    """Mark a function of the suite as the test of one requirement of the manifest.
+
+    `methods` are those that this test needs beside what the requirement needs.
+    """
     if id_ not in REQUIREMENTS:
         raise ValueError(f"{id_!r} is no requirement of the manifest: {', '.join(REQUIREMENTS)}")
-    return _marker("affine_requirement", id_)
+    needed = (*REQUIREMENTS[id_].methods, *methods)
+    mark_id, mark_methods = _marker("affine_requirement", id_), _marker("affine_methods", needed)
+    return lambda function: mark_methods(mark_id(function))
 
 
 def cases(*groups: Iterable[Case]) -> Callable[[Function], Function]:
@@ -62,10 +67,11 @@ def _marker(name: str, value: Any) -> Callable[[Function], Function]:
 
 @dataclass(frozen=True, slots=True)
 class SuiteTest:
-    """One function of the suite, called with (implementation, case)."""
+    """One function of the suite, called with (implementation, case), and the methods it needs."""
 
     function: Callable[[Any, Case], None]
     requirement: str
+    methods: tuple[str, ...]
     fixed: tuple[Case, ...]
     strategy: Callable[[int], SearchStrategy[Case]] | None
 
@@ -98,22 +104,34 @@ def _tests_in(module_name: str) -> Iterator[SuiteTest]:
         if getattr(function, "__module__", None) != module_name:
             continue
         if (id_ := getattr(function, "affine_requirement", None)) is not None:
-            fixed = getattr(function, "affine_cases", ())
-            yield SuiteTest(function, id_, fixed, getattr(function, "affine_strategy", None))
+            yield SuiteTest(
+                function,
+                id_,
+                function.affine_methods,
+                getattr(function, "affine_cases", ()),
+                getattr(function, "affine_strategy", None),
+            )
 
 
 def restricted(
     tests: Mapping[str, Sequence[SuiteTest]], case: Case
 ) -> dict[str, tuple[SuiteTest, ...]]:
-    """The tests that take cases of this one's kind, with this case and no other."""
+    """The tests that take cases like this one, with this case and no other.
+
+    Like it are cases of its kind with the same keys of detail.
+    """
     return {
         module: tuple(
             replace(test, fixed=(case,), strategy=None)
             for test in held
-            if any(fixed.kind == case.kind for fixed in test.fixed)
+            if any(_is_like(case, fixed) for fixed in test.fixed)
         )
         for module, held in tests.items()
     }
+
+
+def _is_like(one: Case, other: Case) -> bool:
+    return one.kind == other.kind and set(one.detail) == set(other.detail)
 
 
 def planned_cases(tests: Mapping[str, Sequence[SuiteTest]]) -> dict[str, list[str]]:

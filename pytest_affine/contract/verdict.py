@@ -103,7 +103,7 @@ def _judge_one(
 ) -> Judgement:
     found = tuple(latest[row.id, case] for case in cases if (row.id, case) in latest)
     if missing := unclaimed(row.methods, claims):
-        reason = f"not claimed: {', '.join(missing)}"
+        reason = ", ".join(missing)
         found = tuple(
             Record(requirement=row.id, case=case, outcome=Outcome.NOT_CLAIMED, reason=reason)
             for case in cases

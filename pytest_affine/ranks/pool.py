@@ -114,6 +114,10 @@ class RankPool:
         messages = [(work, pickled_arguments(*args)) for args in arguments_by_rank]
         return self._run(range(self.num_ranks), messages, deadline)
 
+    def discard(self) -> None:
+        """End the ranks at once; the next call starts new ones."""
+        self._end()
+
     def close(self) -> None:
         """End the ranks within a bounded time; a second call does nothing."""
         self._closed = True

@@ -181,9 +181,8 @@ def _arenas(own: ProcessSchedule, device: torch.device) -> dict[tuple[Side, int]
     queues: dict[Side, Mapping[int, Queue]] = {"source": own.sends, "target": own.receives}
     return {
         (side, peer): torch.empty(queue.arena_bytes, dtype=torch.uint8, device=device)
-        for side, by_peer in queues.items()
-        for peer, queue in by_peer.items()
-        if queue.arena_bytes
+        for side in queues
+        for peer, queue in queues[side].items()
     }
 
 
@@ -228,13 +227,13 @@ def _agree(outcome: _Job | Exception, group: dist.ProcessGroup, device: torch.de
     texts = [text[:length].decode() for text, length in zip(padded, lengths, strict=True)]
     refusals = {p: texts[p] for p, record in enumerate(records) if record[0]}
     agreements = {p: text for p, text in enumerate(texts) if p not in refusals}
-    cause = outcome if isinstance(outcome, Exception) else None
-    raise TransferRefusedError(_refusal(refusals, agreements)) from cause
+    refusal = TransferRefusedError(_refusal(refusals, agreements))
+    raise refusal from (outcome if isinstance(outcome, Exception) else None)
 
 
 def _reason(error: object) -> str:
-    known = isinstance(error, AffineTransferError)
-    return str(error) if known else f"{type(error).__name__}: {error}"
+    kind = "" if isinstance(error, AffineTransferError) else f"{type(error).__name__}: "
+    return f"{kind}{error}"
 
 
 def _gather(payload: bytes, group: dist.ProcessGroup, device: torch.device) -> list[bytes]:

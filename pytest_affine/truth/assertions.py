@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
+from pytest_affine.errors import UnsupportedLayoutError
 from pytest_affine.maps import ParamAffineMap
 from pytest_affine.plans import TransferPlan
 from pytest_affine.truth.drawing import draw_shard, is_drawn
@@ -32,14 +33,15 @@ def assert_exact(
         rules: fail for breaches of these only.
 
     Raises:
-        AssertionError: with the rules, the problems, and a drawing of the first affected shard.
-        UnsupportedLayoutError: too large to enumerate, and not made of boxes.
+        AssertionError: with the rules, the problems, and a drawing of the first affected shard;
+            also for what is too large to enumerate and not made of boxes, so that nothing passes
+            that could not be judged.
         ValueError: a rule that is not judged here.
     """
     __tracebackhide__ = True
     if unknown := set(rules) - set(PLAN_RULES):
         raise ValueError(f"rules judged here are {PLAN_RULES}, not {sorted(unknown)}")
-    problems = plan_problems(plan, source, target)
+    problems = _judged("the plan", lambda: plan_problems(plan, source, target))
     _fail_on("the plan", [problem for problem in problems if problem.rule in rules], target)
 
 
@@ -58,7 +60,15 @@ def assert_valid(map_: ParamAffineMap) -> None:
     Raises as `assert_exact` does.
     """
     __tracebackhide__ = True
-    _fail_on("the map", map_problems(map_), map_)
+    _fail_on("the map", _judged("the map", lambda: map_problems(map_)), map_)
+
+
+def _judged(what: str, judge: Callable[[], Sequence[Problem]]) -> Sequence[Problem]:
+    __tracebackhide__ = True
+    try:
+        return judge()
+    except UnsupportedLayoutError as error:
+        raise AssertionError(f"{what} can not be judged: {error}") from None
 
 
 def _fail_on(what: str, problems: Sequence[Problem], map_: ParamAffineMap) -> None:

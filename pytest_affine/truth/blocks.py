@@ -80,7 +80,7 @@ class Held:
 
 
 Group: TypeAlias = tuple[Block, ...]
-Cut: TypeAlias = Callable[[Sequence[Block], tuple[int, ...]], Iterator[Group]]
+Cut: TypeAlias = Callable[[Sequence[Block]], Iterator[Group]]
 Tag = TypeVar("Tag")
 
 
@@ -89,12 +89,8 @@ def tagged(group: Group, kind: type[Tag]) -> list[tuple[Tag, Block]]:
     return [(block.tag, block) for block in group if isinstance(block.tag, kind)]
 
 
-def cut_by_element(blocks: Sequence[Block], shape: tuple[int, ...]) -> Iterator[Group]:
-    """Cut blocks into one group per address: slow and obvious.
-
-    The space's shape is not needed here; it is what `cut_by_box` takes, whose groups are the same
-    but for their size.
-    """
+def cut_by_element(blocks: Sequence[Block]) -> Iterator[Group]:
+    """Cut blocks into one group per address, ascending: slow and obvious."""
     found: dict[int, list[Block]] = {}
     for block in blocks:
         for index in itertools.product(*map(range, block.shape)):

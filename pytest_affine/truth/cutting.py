@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import operator
 from collections.abc import Iterable, Iterator, Sequence
 
-from pytest_affine.geometry import row_major_strides
 from pytest_affine.truth.blocks import Affine, Block, Cut, Group, cut_by_element
-from pytest_affine.truth.digits import Axis, Chart, Grid, Numbers, axes_of, charts_of, grid_for
+from pytest_affine.truth.digits import Chart, Grid, Numbers, axes_of, charts_of, grid_for
 
 __all__ = ["MAX_ENUMERATED", "choose_cut", "cut_by_box"]
 
@@ -22,7 +20,7 @@ def choose_cut(spaces: Iterable[Iterable[Block]], max_enumerated: int) -> Cut:
     return cut_by_element if total <= max_enumerated else cut_by_box
 
 
-def cut_by_box(blocks: Sequence[Block], shape: tuple[int, ...]) -> Iterator[Group]:
+def cut_by_box(blocks: Sequence[Block]) -> Iterator[Group]:
     """Cut blocks into groups: those of one group coincide, and two groups share no address.
 
     Boxes of digits are split against each other, so the work depends on the number of blocks and
@@ -30,13 +28,11 @@ def cut_by_box(blocks: Sequence[Block], shape: tuple[int, ...]) -> Iterator[Grou
 
     Args:
         blocks: blocks of one space, with strides of at least 0.
-        shape: shape of the space.
 
     Raises:
         UnsupportedLayoutError: a block is no union of few boxes.
     """
-    own = (Axis(*axis, ()) for axis in zip(shape, row_major_strides(shape), strict=True))
-    grid = grid_for(itertools.chain(own, *map(axes_of, blocks)))
+    grid = grid_for(axis for block in blocks for axis in axes_of(block))
     charts = [chart for block in blocks for chart in charts_of(block, grid)]
     for lower, upper, members in _split(charts):
         yield _group(lower, upper, members, grid)

@@ -24,7 +24,7 @@ def element_at(map_: ParamAffineMap, location: int) -> tuple[int | None, ...]:
             such location.
     """
     elements: list[int | None] = []
-    for group in cut_by_element(shard_blocks(map_, location), map_.shard_shape(location)):
+    for group in cut_by_element(shard_blocks(map_, location)):
         if len(group) != 2 or not tagged(group, Whole):
             address = group[0].near.offset
             raise InvalidMapError(f"address {address} of location {location} is not filled once")
@@ -39,7 +39,7 @@ def holders(map_: ParamAffineMap) -> tuple[tuple[tuple[int, int, float], ...], .
         InvalidMapError: an element that nobody holds, or one outside the full tensor.
     """
     elements = []
-    for group in cut_by_element(full_blocks(map_), map_.logical_shape):
+    for group in cut_by_element(full_blocks(map_)):
         pieces = tagged(group, Held)
         if not pieces or not tagged(group, Whole):
             address = group[0].near.offset

@@ -38,9 +38,9 @@ def map_problems(
     cut = choose_cut([full, *(blocks for _, _, blocks in shards)], max_enumerated)
     problems = list(numbers)
     for location, shard_shape, blocks in shards:
-        for_shard = (found for group in cut(blocks, shard_shape) for found in _untiled(group))
+        for_shard = (found for group in cut(blocks) for found in _untiled(group))
         problems += located(for_shard, location, shard_shape)
-    for_full = (found for group in cut(full, shape) for found in _misheld(group, shape))
+    for_full = (found for group in cut(full) for found in _misheld(group, shape))
     return (*problems, *located(for_full, None, shape))
 
 

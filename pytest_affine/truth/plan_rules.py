@@ -96,7 +96,7 @@ def plan_problems(
         for target_location, write in _writes(location, blocks, source, cut):
             targets[target_location].append(write)
     for location, shape in target.shard_shapes:
-        groups = cut(targets[location], shape)
+        groups = cut(targets[location])
         findings = (found for group in groups for found in _judge(group, shape, target))
         problems += located(findings, location, shape)
     return tuple(problems)
@@ -178,7 +178,7 @@ def _writes(
     known = location in source.locations
     groups: Iterable[Group] = ((read,) for read in reads)
     if known:
-        groups = cut([*shard_blocks(source, location), *reads], source.shard_shape(location))
+        groups = cut([*shard_blocks(source, location), *reads])
     for group in groups:
         brings, full = _brings(group) if known else (UNKNOWN, ())
         for read, block in tagged(group, Read):

@@ -1,6 +1,7 @@
 """The adapter of DeepSpeed; `conftest.py` leaves this file out where DeepSpeed is not installed."""
 
 import json
+import pickle
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -25,7 +26,7 @@ from pytest_affine import (
 from pytest_affine.adapters.deepspeed import DeepSpeed, read_checkpoint_maps
 from pytest_affine.contract.discovery import DiscoveryError, find_implementation
 from pytest_affine.contract.manifest import REQUIREMENTS
-from pytest_affine.fixtures.syncs import CORE, PADDED
+from pytest_affine.fixtures.syncs import case
 from pytest_affine.maps import AffinePiece, Padding
 from pytest_affine.plans import PlanBudget, ReplicaRequest
 
@@ -309,11 +310,20 @@ def test_a_map_is_checked_up_to_so_many_elements_and_then_refused(
 PADDED_MAP = one_element(1, 2, padding=[Padding((1,), 1, (1,))])
 
 
-def test_syncs_with_padding_on_either_side_are_withheld_and_no_others() -> None:
-    syncs = [case.sync for case in (*PADDED, *CORE) if case.sync]
-    reasons = [ADAPTER.supports(sync) for sync in syncs]
-    withheld = ["DeepSpeed's maps have no padding"] * len(PADDED)
-    assert reasons == withheld + [None] * len(CORE)
+@pytest.mark.parametrize(
+    ("maps", "reason"),
+    [
+        ((PADDED_MAP, whole(1)), "DeepSpeed's maps have no padding"),
+        ((whole(1), PADDED_MAP), "DeepSpeed's maps have no padding"),
+        ((whole(1), whole(1)), None),
+    ],
+)
+def test_syncs_with_padding_on_either_side_are_withheld_and_no_others(
+    maps: tuple[ParamAffineMap, ParamAffineMap], reason: str | None
+) -> None:
+    sync = case("padded", maps).sync
+    assert sync is not None
+    assert ADAPTER.supports(sync) == reason
 
 
 def test_padding_is_refused_and_never_dropped() -> None:
@@ -391,6 +401,12 @@ def test_a_checkpoint_without_maps_is_refused_by_its_key(name: str, tmp_path: Pa
     state, message = BAD_STATES[name]
     with pytest.raises(InvalidMapError, match=f"^{re.escape(message)}$"):
         read_checkpoint_maps(saved(tmp_path, state))
+
+
+def test_a_checkpoint_is_read_without_running_what_it_holds(tmp_path: Path) -> None:
+    path = saved(tmp_path, {"universal_checkpoint_info": {"affine_map": Path("any object")}})
+    with pytest.raises(pickle.UnpicklingError, match="Weights only load failed"):
+        read_checkpoint_maps(path)
 
 
 FINDINGS = (ROOT / "docs/findings.md").read_text()

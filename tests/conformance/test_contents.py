@@ -14,6 +14,7 @@ from pytest_affine.conformance._contents import (
     shards_of,
     wrong_elements,
 )
+from pytest_affine.conformance._moves import assert_landed
 from pytest_affine.conformance.digests import has_number
 from pytest_affine.contract.cases import Case
 from pytest_affine.fixtures.batches import MIXED
@@ -132,6 +133,14 @@ def test_any_change_of_a_source_is_one_too_many() -> None:
     landed = changed(source.after[0], 2)
     assert wrong_elements(source, 0, landed) == ""
     assert "element [1, 0], has the bits" in changed_elsewhere(source, 0, landed)
+
+
+@pytest.mark.parametrize(("num_problems", "end"), [(4, "wrong"), (6, "and 2 more")])
+def test_four_problems_are_shown_and_the_others_counted(num_problems: int, end: str) -> None:
+    shard = shard_of(sync_of(EVERYDAY, "one location"), "target", 0)
+    with pytest.raises(AssertionError) as failure:
+        assert_landed([(shard, 0, b"")] * num_problems, lambda *each: "wrong")
+    assert str(failure.value).splitlines() == ["wrong"] * 4 + [end] * (num_problems > 4)
 
 
 def test_an_unbound_location_has_no_buffer() -> None:

@@ -53,4 +53,4 @@ def test_messages_that_do_not_agree_are_shown_from_both_ends(judge: Judge) -> No
 
 def test_a_process_is_asked_for_only_where_the_option_is_claimed(judge: Judge) -> None:
     outcome = judge.outcome("faulty.schedules:NoProcessOption", "SCHED-REFUSE", "an idle process")
-    assert outcome is Outcome.WITHHELD
+    assert outcome is Outcome.NOT_CLAIMED

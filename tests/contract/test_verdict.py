@@ -90,7 +90,7 @@ def test_what_is_not_claimed_leaves_the_verdict_alone_whatever_its_records_say()
     found = verdict([TILE, LIMIT], planned, records, {"plan_transfer": ()})
     assert found.word == "conformant"
     assert found.judgements[1].shares() == {Outcome.NOT_CLAIMED: 1}
-    assert found.judgements[1].records[0].reason == "not claimed: plan_transfer[limits]"
+    assert found.judgements[1].records[0].reason == "plan_transfer[limits]"
 
 
 def test_a_refused_case_that_is_not_core_only_shows_in_the_shares():

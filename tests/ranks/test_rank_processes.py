@@ -207,6 +207,18 @@ def test_a_server_that_cannot_import_torch_says_why(
     pool.close()
 
 
+def test_a_server_that_hangs_is_told_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    with RankPool(1) as pool, RankPool(1) as other:
+        (server,) = pool.run(os.getppid)
+        os.kill(server, signal.SIGSTOP)
+        with monkeypatch.context() as patch:
+            patch.setattr(processes, "START_SECONDS", 0.2)
+            patch.setattr(processes, "_END_SECONDS", 0.2)
+            with pytest.raises(RankSetupError, match=r"starts no process: no answer within 0.2 s"):
+                other.start()
+        assert other.run(abs, -1) == [1]
+
+
 def test_ranks_are_out_of_reach_of_the_terminal() -> None:
     with RankPool(1) as pool:
         assert pool.run(os.getsid, 0) != [os.getsid(0)]

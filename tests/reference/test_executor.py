@@ -280,18 +280,24 @@ def test_every_bit_of_every_dtype_arrives(ranks, name, budget):
 def mixed_dtypes():
     dtypes = {"a": torch.bfloat16, "b": torch.float16, "c": torch.int64, "d": torch.bfloat16}
     process = dist.get_rank()
-    pair = plan(run((0, 0), (0, 1), 2), run((0, 2), (0, 0), 1))
+    sent_and_kept = plan(run((0, 0), (1, 1), 2), run((0, 2), (1, 0), 1), run((0, 1), (0, 0), 1))
     source = {n: {0: torch.tensor([1, 2, 3]).to(dtypes[n])} for n in dtypes} if process == 0 else {}
-    target = {n: {0: torch.zeros(3, dtype=dtypes[n])} for n in dtypes} if process == 1 else {}
-    endpoints = TransferEndpoints({0: 0}, {0: 1})
-    stats = execute_transfers(dict.fromkeys(dtypes, pair), source, target, endpoints, dtype=dtypes)
-    return lists(target), stats.sent_bytes, stats.rounds
+    target = {n: {process: torch.zeros(3, dtype=dtypes[n])} for n in dtypes} if process < 2 else {}
+    stats = execute_transfers(
+        dict.fromkeys(dtypes, sent_and_kept),
+        source,
+        target,
+        TransferEndpoints({0: 0}, {0: 0, 1: 1}),
+        dtype=dtypes,
+    )
+    return lists(target), stats.local_copy_bytes, stats.sent_bytes, stats.rounds
 
 
 def test_parameters_of_different_dtypes_share_a_run(ranks):
-    outcomes = ranks.run(mixed_dtypes)
-    assert outcomes[1][0] == {(name, 0): [3.0, 1.0, 2.0] for name in "abcd"}
-    assert outcomes[0][1:] == (2 * 3 * 2 + 3 * 8 + 3 * 2, 3)
+    first, second, *_ = ranks.run(mixed_dtypes)
+    assert first[0] == {(name, 0): [2.0, 0.0, 0.0] for name in "abcd"}
+    assert second[0] == {(name, 1): [3.0, 1.0, 2.0] for name in "abcd"}
+    assert first[1:] == (2 + 2 + 8 + 2, 3 * (2 + 2 + 8 + 2), 3)
 
 
 GUARD = 5.0
@@ -764,10 +770,14 @@ def test_an_unexpected_error_on_one_rank_is_a_reason_like_any_other(ranks):
 
 
 def test_a_reason_that_no_encoding_can_write_still_arrives(ranks):
-    def change(arguments):
-        arguments["source_buffers"] = {"\udcff": {}}
+    class Unreadable(dict):
+        def items(self):
+            raise OSError("\udcff")
 
-    assert_refused_everywhere(ranks, 2, change, "process 2 refuses: source buffers name '\\udcff'")
+    def change(arguments):
+        arguments["source_buffers"] = Unreadable()
+
+    assert_refused_everywhere(ranks, 2, change, "process 2 refuses: OSError: \\udcff")
 
 
 def test_every_refusing_rank_and_reason_is_named(ranks):
@@ -784,7 +794,8 @@ def test_only_some_of_many_problems_are_listed(ranks):
     def change(arguments):
         arguments["source_buffers"] = {f"x{number}": {} for number in range(8)}
 
-    assert_refused_everywhere(ranks, 2, change, "name 'x4'", "; and 3 more")
+    last = "source buffers name 'x4', which no plan has: ['w']; and 3 more"
+    assert_refused_everywhere(ranks, 2, change, last)
 
 
 def other_plan(arguments):
