@@ -230,12 +230,12 @@ def test_the_suite_is_found_in_a_virtual_environment(
     shutil.copytree(package, site / "pytest_affine", ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setenv("PYTHONPATH", str(site))
     pytester.makepyfile(
-        test_where=f"""
+        test_copied=f"""
         import pytest_affine
-        def test_where(): assert {str(site)!r} in pytest_affine.__file__
+        def test_copied(): assert {str(site)!r} in pytest_affine.__file__
         """
     )
-    result = run("--affine-certify=broken:Planner", "-k", "PLAN-SCALE or test_where")
+    result = run("--affine-certify=broken:Planner", "-k", "PLAN-SCALE or test_copied")
     result.assert_outcomes(passed=3, deselected=NUM_ITEMS - 2)
 
 
