@@ -76,6 +76,7 @@ class Certification:
     search_path: tuple[str, ...]
     records: list[Record] = field(default_factory=list)
     num_deselected: int = 0
+    trouble: str = ""
     collect_only: bool = False
 
     @functools.cached_property
@@ -157,22 +158,28 @@ class Certification:
         self._close()
         config = session.config
         if hasattr(config, "workeroutput"):
-            config.workeroutput[PLUGIN_NAME] = self.num_deselected
+            config.workeroutput[PLUGIN_NAME] = [self.num_deselected, self.trouble]
         elif not self.collect_only and session.exitstatus in UNDECIDED:
             words = {verdict.word for verdict in self.verdicts}
-            failed = words & {"error", "violated"}
+            failed = self.trouble or words & {"error", "violated"}
             session.exitstatus = pytest.ExitCode.TESTS_FAILED if failed else pytest.ExitCode.OK
 
     def _close(self) -> None:
-        if "implementation" in self.__dict__:
+        if "implementation" not in self.__dict__:
+            return
+        try:
             self.implementation.close()
-            self.implementation.pool.close()
+        except RankFailure as failure:
+            self.trouble = f"the implementation's stop failed: {failure}"
+        self.implementation.pool.close()
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Take over what an xdist worker counted; every worker deselects the same items."""
+        """Take over what an xdist worker found; every worker deselects the same items."""
         output = getattr(node, "workeroutput", None) or {}
-        self.num_deselected = max(self.num_deselected, output.get(PLUGIN_NAME, 0))
+        num_deselected, trouble = output.get(PLUGIN_NAME, (0, ""))
+        self.num_deselected = max(self.num_deselected, num_deselected)
+        self.trouble = self.trouble or trouble
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the table of requirements and the verdicts."""
@@ -180,6 +187,8 @@ class Certification:
             return
         terminalreporter.section(f"affine: {self.name} {self.facts['version']}")
         for line in summary_lines(self.verdicts, self.num_deselected):
+            terminalreporter.write_line(line)
+        for line in self.trouble.splitlines():
             terminalreporter.write_line(line)
 
 

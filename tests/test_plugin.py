@@ -72,6 +72,16 @@ class Withholding(Planner):
         return "more than one parameter" if len(sync.parameters) > 1 else None
 
 
+class NotStarting(Planner):
+    def start(self, group):
+        raise RuntimeError("no licence")
+
+
+class NotStopping(Planner):
+    def stop(self):
+        raise RuntimeError("too late")
+
+
 class Growing(Reference):
     '''Breaks a SHOULD only: its segments are one row high.'''
 
@@ -336,6 +346,25 @@ def test_a_slip_of_the_adapter_is_told_apart_from_a_fault_behind_it(run, name, m
     result = run(f"--affine-certify=broken:{name}", "-k", "PLAN-ONCE")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines([message, "PLAN-ONCE *adapter error*", "profile affine: VIOLATED"])
+
+
+def test_one_that_does_not_start_is_told_by_its_error_and_blocks_the_rest(run):
+    result = run("--affine-certify=broken:NotStarting", "-k", "PLAN-SCALE or PLAN-LIMIT")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*RuntimeError: no licence*", "PLAN-SCALE *adapter error*"])
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+def test_one_that_does_not_stop_fails_the_session(run, workers):
+    result = run("--affine-certify=broken:NotStopping", "-k", "PLAN-SCALE", *workers)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "PLAN-SCALE *2 conformant",
+            "the implementation's stop failed: *",
+            "*RuntimeError: too late*",
+        ]
+    )
 
 
 def test_what_the_adapter_withholds_is_skipped_with_its_reason(run):

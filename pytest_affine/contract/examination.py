@@ -74,7 +74,7 @@ def _barred(test: SuiteTest, implementation: ImplementationProxy) -> tuple[Outco
     if implementation.num_ranks < row.ranks:
         reason = f"needs {row.ranks} ranks, there are {implementation.num_ranks}"
         return Outcome.NOT_RUN, reason
-    for method in (name.partition("[")[0] for name in test.methods):
+    for method in ("start", *(name.partition("[")[0] for name in test.methods)):
         if implementation.deaths[method] >= MAX_DEATHS:
             return Outcome.BLOCKED, f"{method} died {MAX_DEATHS} times or ran past its deadline"
     return None

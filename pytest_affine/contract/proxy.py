@@ -96,9 +96,8 @@ class ImplementationProxy(Implementation):
 
     def close(self) -> None:
         """Stop the implementation on every rank, where it was started."""
-        if self._generation is not None and self.pool.generation == self._generation:
+        if self.pool.is_running and self.pool.generation == self._generation:
             self.pool.run(resident.stop_resident, self.name)
-            self._generation = None
 
     def _run(
         self,
@@ -107,8 +106,8 @@ class ImplementationProxy(Implementation):
         method: str,
         ranks: Sequence[int] | None,
     ) -> list[Any]:
+        self._start()
         try:
-            self._start()
             return self.pool.run(resident.call_resident, self.name, function, args, ranks=ranks)
         except RankFailure as failure:
             num_asked = self.num_ranks if ranks is None else len(ranks)
@@ -117,16 +116,22 @@ class ImplementationProxy(Implementation):
     def _start(self) -> None:
         """Start the implementation on every rank of a pool that was built or rebuilt."""
         self.pool.start()
-        if self.pool.generation != self._generation:
+        if self.pool.generation == self._generation:
+            return
+        try:
             self.pool.run(resident.start_resident, self.name, self._search_path)
-            self._generation = self.pool.generation
+        except RankFailure as failure:
+            self.pool.discard()
+            raise self._fault(failure, "start") from None
+        self._generation = self.pool.generation
 
     def _translated(self, failure: RankFailure, method: str, num_asked: int) -> BaseException:
         raised = [error.exception for error in failure.failures.values()]
         refusals = [error for error in raised if isinstance(error, AffineTransferError)]
-        if len(refusals) == num_asked:
-            return refusals[0]
-        if failure.cause.kind in ("deadline", "signal", "exit"):
+        return refusals[0] if len(refusals) == num_asked else self._fault(failure, method)
+
+    def _fault(self, failure: RankFailure, method: str) -> BaseException:
+        if failure.cause.kind in ("deadline", "signal", "exit", "lost"):
             self.deaths[method] += 1
             return Death(str(failure))
         if failure.cause.innermost_file == self._facts["file"]:

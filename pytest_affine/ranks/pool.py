@@ -55,6 +55,11 @@ class RankPool:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._closed = False
 
+    @property
+    def is_running(self) -> bool:
+        """Whether there are ranks, which the next call would find."""
+        return bool(self._members)
+
     def start(self) -> None:
         """Start the ranks unless they run; ranks that went with their server are replaced.
 
