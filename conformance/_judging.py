@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ __all__ = [
     "assert_refused",
     "distinct_maps",
     "parameters_of",
+    "through_json",
 ]
 
 
@@ -75,3 +77,12 @@ def distinct_maps(case: Case) -> Iterator[ParamAffineMap]:
     """The maps of both sides of a sync, each once."""
     sides = ((parameter.source, parameter.target) for parameter in parameters_of(case))
     yield from dict.fromkeys(map_ for pair in sides for map_ in pair)
+
+
+def through_json(document: object) -> Any:
+    """What is read of a document that was written as JSON; fail if it can't be."""
+    __tracebackhide__ = True
+    try:
+        return json.loads(json.dumps(document))
+    except (TypeError, ValueError) as error:
+        raise AssertionError(f"{document!r} is not ready for JSON: {error}") from None

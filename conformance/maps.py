@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pytest_affine import strategies, truth
-from pytest_affine.conformance._judging import assert_refused, distinct_maps, parameters_of
+from pytest_affine.conformance._judging import (
+    assert_refused,
+    distinct_maps,
+    parameters_of,
+    through_json,
+)
 from pytest_affine.contract.cases import Case
 from pytest_affine.contract.proxy import ImplementationProxy
 from pytest_affine.contract.suite import cases, drawn, requirement
 from pytest_affine.errors import AffineTransferError
 from pytest_affine.fixtures.built import BUILT
 from pytest_affine.fixtures.invalid import BAD_DOCUMENTS, BAD_ENVELOPES, BAD_NUMBERS, breaking
-from pytest_affine.fixtures.syncs import EVERYDAY, HUGE, ODD, PADDED
+from pytest_affine.fixtures.syncs import EVERYDAY, HUGE, ODD, PADDED, SCALED
 from pytest_affine.maps import ParamAffineMap
 
 
@@ -110,13 +115,13 @@ def test_a_document_that_is_no_envelope_is_refused_by_its_field(
 
 
 @requirement("MAP-TRIP")
-@cases(EVERYDAY, ODD)
+@cases(EVERYDAY, ODD, SCALED, HUGE)
 @drawn(strategies.sync_cases)
 def test_a_map_to_json_and_back_is_the_same(
     implementation: ImplementationProxy, case: Case
 ) -> None:
     for map_ in distinct_maps(case):
-        document = json.loads(json.dumps(implementation.map_to_dict(map_)))
+        document = through_json(implementation.map_to_dict(map_))
         back = implementation.map_from_dict(document)
         assert back == map_, f"{map_} comes back as {back}"
 
@@ -127,7 +132,7 @@ def test_an_envelope_to_json_and_back_is_the_same(
     implementation: ImplementationProxy, case: Case
 ) -> None:
     maps = {parameter.name: parameter.source for parameter in parameters_of(case)}
-    document = json.loads(json.dumps(implementation.maps_to_dict(maps)))
+    document = through_json(implementation.maps_to_dict(maps))
     back = implementation.maps_from_dict(document)
     assert list(back.items()) == list(maps.items()), f"{maps} comes back as {back}"
 
@@ -143,12 +148,24 @@ def test_a_builder_places_every_element_by_its_definition(
     assert set(maps) == set(wanted), f"built {sorted(maps)}, wanted {sorted(wanted)}"
     for name, map_ in maps.items():
         truth.assert_valid(map_)
-        assert_elements(map_, {int(at): held for at, held in wanted[name].items()})
+        assert_elements(map_, wanted[name])
+        scales = {piece.scale for _, held in map_.pieces_by_location for piece in held}
+        scale = case.detail["arguments"].get("scale", 1.0)
+        assert scales <= {scale}, f"pieces have the scales {sorted(scales)}, wanted {scale}"
 
 
-def assert_elements(map_: ParamAffineMap, wanted: dict[int, Iterable[int]]) -> None:
-    """Fail unless every shard holds these logical elements, in this order."""
-    got = {location: list(truth.element_at(map_, location)) for location in map_.locations}
-    assert got == {location: list(held) for location, held in wanted.items()}, (
-        f"by location the shards hold {got}, wanted {wanted}"
-    )
+def assert_elements(map_: ParamAffineMap, wanted: Mapping[str, Any]) -> None:
+    """Fail unless every shard has these logical elements, in lists nested like its axes."""
+    got = {
+        str(location): _nested(truth.element_at(map_, location), map_.shard_shape(location))
+        for location in map_.locations
+    }
+    assert got == wanted, f"by location the shards hold {got}, wanted {wanted}"
+
+
+def _nested(elements: Sequence[int | None], shape: Sequence[int]) -> Any:
+    if not shape:
+        return elements[0]
+    size = math.prod(shape[1:])
+    rows = (elements[row * size : (row + 1) * size] for row in range(shape[0]))
+    return [_nested(row, shape[1:]) for row in rows]

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_affine import strategies, truth
+from pytest_affine.conformance._contents import element_bytes
 from pytest_affine.conformance._judging import assert_refused, distinct_maps
 from pytest_affine.contract.cases import Case
 from pytest_affine.contract.proxy import ImplementationProxy
@@ -34,16 +35,18 @@ def round_trip_problems(
 
     `place` says where the tensors lie that the implementation is given, by a key of `PLACES`.
     """
-    full = _values(map_.num_elements, dtype).view(map_.logical_shape)
+    full = _values(map_.num_elements, dtype, scale).view(map_.logical_shape)
     problems, shards = [], {}
     for location in map_.locations:
         shard = resident.extract(map_, _placed(full, place), location)
-        elements = truth.element_at(map_, location)
+        shape, elements = map_.shard_shape(location), truth.element_at(map_, location)
+        if shard.shape != shape:
+            problems.append(f"the shard of location {location} has the shape {tuple(shard.shape)}")
         if not _same_bits(_held(shard, elements), _wanted(full, elements, scale)):
             problems.append(f"the shard of location {location} in {dtype} holds other elements")
         shards[location] = _placed(shard, place)
     rebuilt = resident.rebuild(map_, shards)
-    if not _same_bits(rebuilt.reshape(-1), full.reshape(-1)):
+    if rebuilt.shape != full.shape or not _same_bits(rebuilt.reshape(-1), full.reshape(-1)):
         problems.append(f"rebuilding from extracted shards in {dtype} gives {rebuilt}, not {full}")
     return problems
 
@@ -68,12 +71,16 @@ def _placed(tensor: torch.Tensor, place: str) -> torch.Tensor:
     return placed.copy_(tensor)
 
 
-def _values(num_elements: int, dtype: str) -> torch.Tensor:
-    """Values that survive a scaling by powers of two, distinct where the dtype has as many."""
+def _values(num_elements: int, dtype: str, scale: float) -> torch.Tensor:
+    """Bits of every kind, or, where they are scaled, values that survive powers of two."""
     import torch
 
-    values = torch.arange(1, num_elements + 1)
-    return (values % 2 if dtype == "bool" else values % 251).to(getattr(torch, dtype))
+    counts, kind = range(1, num_elements + 1), getattr(torch, dtype)
+    if scale != 1:
+        return torch.tensor([count % 251 for count in counts], dtype=kind)
+    # With an element too many, for torch reads no empty buffer.
+    contents = b"".join(element_bytes(dtype, count, 1) for count in (*counts, 0))
+    return torch.frombuffer(bytearray(contents), dtype=kind)[:-1]
 
 
 def _held(shard: torch.Tensor, elements: Sequence[int | None]) -> torch.Tensor:
@@ -171,6 +178,7 @@ def rebuilt_from(
 
 DIFFERENCES: Mapping[str, tuple[float, float]] = {
     "other values": (1.0, 2.0),
+    "neighbouring values": (1.0, 1.0 + 2**-23),
     "0.0 and -0.0": (0.0, -0.0),
     "1.0 and a NaN": (1.0, math.nan),
 }

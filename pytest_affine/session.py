@@ -118,7 +118,8 @@ class Certification:
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         """Keep pytest from collecting the suite's files a second time."""
-        return True if SUITE in (collection_path, *collection_path.parents) else None
+        path = collection_path.resolve()
+        return True if SUITE in (path, *path.parents) else None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(
@@ -192,7 +193,7 @@ class Certification:
             terminalreporter.write_line(line)
 
 
-SUITE = Path(__file__).parent / "conformance"
+SUITE = (Path(__file__).parent / "conformance").resolve()
 
 UNDECIDED = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
 """Exit statuses of pytest that the verdict may change."""
