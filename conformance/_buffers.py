@@ -94,13 +94,29 @@ class Buffer:
 
 
 def executed(resident: Resident, shares: Sequence[Share], num_runs: int) -> list[Landed]:
-    """Execute a batch so many times, each time with other values. Called on every rank."""
+    """Execute a batch so many times, each time with other values. Called on every rank.
+
+    Raises:
+        AssertionError: it was refused after something had been changed.
+    """
     share = shares[current_rank()]
     buffers = [Buffer(shard) for shard in share.shards]
     return [
-        Landed(_execute(resident, share, buffers, run), _contents(buffers))
+        Landed(_execute_or_refuse(resident, share, buffers, run), _contents(buffers))
         for run in range(num_runs)
     ]
+
+
+def _execute_or_refuse(
+    resident: Resident, share: Share, buffers: Sequence[Buffer], run: int
+) -> TransferStats:
+    try:
+        return _execute(resident, share, buffers, run)
+    except AffineTransferError as refusal:
+        changed = [b.shard.key for b in buffers if b.contents() != b.shard.before[run]]
+        if changed:
+            raise AssertionError(f"refused ({refusal}) after {changed} had been changed") from None
+        raise
 
 
 def attempted(resident: Resident, shares: Sequence[Share]) -> Attempt:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pytest_affine import truth
@@ -18,6 +19,7 @@ __all__ = [
     "assert_keeps_rule",
     "assert_refused",
     "distinct_maps",
+    "no_more_refusals",
     "parameters_of",
     "through_json",
 ]
@@ -71,6 +73,16 @@ def parameters_of(case: Case) -> tuple[SyncParameter, ...]:
     """The parameters of a case that has a sync."""
     assert case.sync is not None, f"case {case.name!r} has no sync"
     return case.sync.parameters
+
+
+@contextmanager
+def no_more_refusals(since: str) -> Iterator[None]:
+    """Fail if what was not refused before, under other circumstances, is refused now."""
+    try:
+        yield
+    except AffineTransferError as refusal:
+        text = f"{type(refusal).__name__}: {refusal}"
+        raise AssertionError(f"{since}, and then refused with {text}") from None
 
 
 def distinct_maps(case: Case) -> Iterator[ParamAffineMap]:

@@ -11,6 +11,7 @@ from pytest_affine import strategies
 from pytest_affine.conformance._batches import Batch, planned_batch, sync_of, with_budgets
 from pytest_affine.conformance._moves import execute, shares_of
 from pytest_affine.contract.cases import Case
+from pytest_affine.contract.implementation import NotClaimedError
 from pytest_affine.contract.proxy import ImplementationProxy
 from pytest_affine.contract.suite import cases, drawn, requirement
 from pytest_affine.fixtures.batches import BINDINGS, MIXED
@@ -38,12 +39,11 @@ def assert_equal_stats(
 ) -> None:
     """Fail if a field differs; one that an implementation does not have is None."""
     __tracebackhide__ = True
-    pairs = {name: (want, getattr(returned, name)) for name, want in asdict(expected).items()}
-    wrong = [
-        f"{name} {want}, got {got}"
-        for name, (want, got) in pairs.items()
-        if None not in (want, got) and want != got
-    ]
+    both = {name: (want, getattr(returned, name)) for name, want in asdict(expected).items()}
+    pairs = {name: values for name, values in both.items() if None not in values}
+    if not pairs:
+        raise NotClaimedError("a field of TransferStats that both stages have")
+    wrong = [f"{name} {want}, got {got}" for name, (want, got) in pairs.items() if want != got]
     if wrong:
         raise AssertionError(
             f"process {process}, budget {batch.budget.bytes_per_peer}: expected_stats says "

@@ -104,7 +104,7 @@ Plans = dict[str, TransferPlan]
 
 
 def changes_of_plans(plans: Mapping[str, TransferPlan]) -> Iterator[tuple[str, Plans]]:
-    """Every change to the names, to their order, and to the first and the last plan."""
+    """Every change to the names, to their order, and to every plan."""
     names = list(plans)
     for changed in names:
         renamed = {name + "_" * (name == changed): plan for name, plan in plans.items()}
@@ -113,7 +113,7 @@ def changes_of_plans(plans: Mapping[str, TransferPlan]) -> Iterator[tuple[str, P
         yield "the order of parameters", {name: plans[name] for name in reversed(names)}
         yield "a parameter less", {name: plans[name] for name in names[:-1]}
         yield "which parameter a segment is of", {**plans, **last_to_next(plans, *names[:2])}
-    for name in dict.fromkeys((names[0], names[-1])):
+    for name in names:
         for what, plan in changes_of_plan(plans[name]):
             yield f"{what} of {name!r}", {**plans, name: plan}
 
@@ -129,7 +129,7 @@ def last_to_next(plans: Mapping[str, TransferPlan], name: str, following: str) -
 
 
 def changes_of_plan(plan: TransferPlan) -> Iterator[tuple[str, TransferPlan]]:
-    """Every change to shapes, sizes and segments, the last two of which count from both ends."""
+    """Every change to shapes and sizes, and to every number of every segment."""
     yield "the logical shape", replace(plan, logical_shape=(1, *plan.logical_shape))
     for name in ("source_sizes", "target_sizes"):
         sizes = getattr(plan, name)
@@ -141,15 +141,24 @@ def changes_of_plan(plan: TransferPlan) -> Iterator[tuple[str, TransferPlan]]:
     first, *others = plan.segments
     yield "the order of segments", replace(plan, segments=(*others, first))
     yield "a segment less", replace(plan, segments=tuple(others))
+    for index, segment in enumerate(plan.segments):
+        for what, changed in changes_of_segment(segment):
+            segments = (*plan.segments[:index], changed, *plan.segments[index + 1 :])
+            yield f"{what} of segment {index}", replace(plan, segments=segments)
+
+
+def changes_of_segment(segment: TransferSegment) -> Iterator[tuple[str, TransferSegment]]:
+    """One more of every number of a segment, one at a time."""
     for field in fields(TransferSegment):
-        value: Any = increased(getattr(first, field.name))
-        segment = replace(first, **{field.name: value})
-        yield f"{field.name} of a segment", replace(plan, segments=(segment, *others))
-
-
-def increased(value: int | tuple[int, ...]) -> int | tuple[int, ...]:
-    """One more; of a tuple, in its last axis."""
-    return value + 1 if isinstance(value, int) else (*value[:-1], value[-1] + 1)
+        value = getattr(segment, field.name)
+        more: Any
+        if isinstance(value, int):
+            more = value + 1
+            yield field.name, replace(segment, **{field.name: more})
+            continue
+        for axis in range(len(value)):
+            more = (*value[:axis], value[axis] + 1, *value[axis + 1 :])
+            yield f"{field.name}[{axis}]", replace(segment, **{field.name: more})
 
 
 def has_number(text: str, number: int) -> bool:

@@ -12,6 +12,7 @@ from pytest_affine.conformance._judging import (
     assert_exact_or_refused,
     assert_keeps_rule,
     assert_refused,
+    no_more_refusals,
     parameters_of,
     through_json,
 )
@@ -25,7 +26,7 @@ from pytest_affine.errors import (
     UnsupportedLayoutError,
 )
 from pytest_affine.fixtures.growth import GROWING, grown
-from pytest_affine.fixtures.invalid import BAD_MAPS, BAD_PAIRS
+from pytest_affine.fixtures.invalid import BAD_MAPS, BAD_MAPS_IN_2D, BAD_PAIRS
 from pytest_affine.fixtures.syncs import (
     CORE,
     EDGE,
@@ -37,6 +38,7 @@ from pytest_affine.fixtures.syncs import (
     ODD,
     SCALED,
     SYMBOLIC,
+    WIDE,
 )
 from pytest_affine.geometry import row_major_strides
 from pytest_affine.maps import ParamAffineMap
@@ -225,9 +227,21 @@ def test_a_plan_depends_on_the_maps_and_on_nothing_else(
 ) -> None:
     parameters = parameters_of(case)
     forth = range(len(parameters))
-    back = tuple(reversed(forth))
     method = "plan_transfer"
     first = implementation.run(plan_all, parameters, forth, method=method)
+    with no_more_refusals("planned once"):
+        assert_planned_alike(implementation, parameters, first)
+
+
+def assert_planned_alike(
+    implementation: ImplementationProxy,
+    parameters: Sequence[SyncParameter],
+    first: Sequence[TransferPlan],
+) -> None:
+    """Fail unless the same plans come of any order and of other processes."""
+    __tracebackhide__ = True
+    method, forth = "plan_transfer", range(len(parameters))
+    back = tuple(reversed(forth))
     others = {
         "planned again": implementation.run(plan_all, parameters, forth, method=method),
         "planned in reverse order": implementation.run(plan_all, parameters, back, method=method),
@@ -264,12 +278,13 @@ def test_the_order_in_which_mappings_were_filled_does_not_matter(
     implementation: ImplementationProxy, case: Case
 ) -> None:
     for plan, source, target in planned(implementation, case):
-        other = implementation.plan_transfer(refilled(source), refilled(target))
+        with no_more_refusals("planned once"):
+            other = implementation.plan_transfer(refilled(source), refilled(target))
         assert plan == other, f"mappings filled in reverse order give another plan: {other}"
 
 
 @requirement("PLAN-REFUSE")
-@cases(BAD_MAPS, BAD_PAIRS)
+@cases(BAD_MAPS, BAD_MAPS_IN_2D, BAD_PAIRS)
 def test_maps_that_break_a_rule_are_never_planned(
     implementation: ImplementationProxy, case: Case
 ) -> None:
@@ -295,7 +310,7 @@ def test_an_unusual_layout_is_planned_exactly_or_refused(
 
 
 @requirement("PLAN-LIMIT")
-@cases(CORE)
+@cases(CORE, WIDE)
 def test_a_limit_that_a_plan_exceeds_raises(
     implementation: ImplementationProxy, case: Case
 ) -> None:
@@ -330,14 +345,21 @@ def test_larger_extents_need_no_more_segments(
     implementation: ImplementationProxy, case: Case
 ) -> None:
     for parameter in parameters_of(case):
-        by_8, by_64 = (
-            implementation.plan_transfer(larger.source, larger.target)
-            for larger in (grown(parameter, 8), grown(parameter, 64))
-        )
+        by_8 = exact_plan(implementation, grown(parameter, 8))
+        with no_more_refusals("planned with extents multiplied by 8"):
+            by_64 = exact_plan(implementation, grown(parameter, 64))
         assert len(by_8.segments) == len(by_64.segments), (
             f"{len(by_8.segments)} segments with extents multiplied by 8, "
             f"{len(by_64.segments)} by 64"
         )
+
+
+def exact_plan(implementation: ImplementationProxy, parameter: SyncParameter) -> TransferPlan:
+    """The plan of a parameter; fail unless it is exact."""
+    __tracebackhide__ = True
+    plan = implementation.plan_transfer(parameter.source, parameter.target)
+    truth.assert_exact(plan, parameter.source, parameter.target)
+    return plan
 
 
 @requirement("PLAN-MERGED")

@@ -163,25 +163,41 @@ def _quartered(map_: ParamAffineMap) -> ParamAffineMap:
 
 
 def rebuilt_from(
-    resident: Resident, map_: ParamAffineMap, element: int, values: tuple[float, float]
+    resident: Resident,
+    map_: ParamAffineMap,
+    element: int,
+    values: tuple[float, float],
+    dtype: str = "float32",
+    holder: int = 0,
 ) -> str:
-    """Rebuild from shards full of one value, but for `element` at its last holder."""
+    """Rebuild from shards full of one value, but for `element` at its holder of that number.
+
+    Values of an integer dtype are bits, so that differing NaNs can be told apart.
+    """
     import torch
 
+    kind = getattr(torch, dtype)
     shards = {
-        location: torch.full(map_.shard_shape(location), values[0]) for location in map_.locations
+        location: torch.full(map_.shard_shape(location), values[0], dtype=kind)
+        for location in map_.locations
     }
-    location, address, _ = truth.holders(map_)[element][-1]
+    location, address, _ = truth.holders(map_)[element][holder]
     shards[location].view(-1)[address] = values[1]
+    if dtype == "int32":
+        shards = {location: shard.view(torch.float32) for location, shard in shards.items()}
     return repr(resident.rebuild(map_, shards))
 
 
-DIFFERENCES: Mapping[str, tuple[float, float]] = {
-    "other values": (1.0, 2.0),
-    "neighbouring values": (1.0, 1.0 + 2**-23),
-    "0.0 and -0.0": (0.0, -0.0),
-    "1.0 and a NaN": (1.0, math.nan),
+DIFFERENCES: Mapping[str, tuple[str, tuple[float, float]]] = {
+    "other values": ("float32", (1.0, 2.0)),
+    "neighbouring values": ("float32", (1.0, 1.0 + 2**-23)),
+    "0.0 and -0.0": ("float32", (0.0, -0.0)),
+    "1.0 and a NaN": ("float32", (1.0, math.nan)),
+    "NaNs of two payloads": ("int32", (0x7FC00000, 0x7FC00001)),
+    "neighbouring integers beyond 2^53": ("int64", (2**53, 2**53 + 1)),
+    "True and False": ("bool", (True, False)),
 }
+"""Dtype and both values; of "int32" the bits of float32."""
 
 DIFFERING = [
     replace(case, name=f"{case.name}, {difference}", detail={"difference": difference})
@@ -195,13 +211,13 @@ DIFFERING = [
 def test_replicas_that_differ_in_one_element_are_refused(
     implementation: ImplementationProxy, case: Case
 ) -> None:
-    values = DIFFERENCES[case.detail["difference"]]
+    dtype, values = DIFFERENCES[case.detail["difference"]]
     for map_ in distinct_maps(case):
         for element, holders in enumerate(truth.holders(map_)):
-            if len(holders) > 1:
+            for holder in range(len(holders)) if len(holders) > 1 else ():
                 assert_refused(
-                    lambda m=map_, e=element: implementation.run(  # type: ignore[misc]
-                        rebuilt_from, m, e, values, method="rebuild"
+                    lambda m=map_, e=element, h=holder: implementation.run(  # type: ignore[misc]
+                        rebuilt_from, m, e, values, dtype, h, method="rebuild"
                     ),
                     f"element {element} of replicas holds {case.detail['difference']}",
                     kinds=(AffineTransferError,),

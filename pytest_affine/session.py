@@ -105,7 +105,13 @@ class Certification:
     def verdicts(self) -> tuple[Verdict, ...]:
         """The verdict of each profile, from the records so far."""
         planned = planned_cases(self.tests)
-        return judge(REQUIREMENTS.values(), planned, self.records, self.facts["claims"])
+        return judge(
+            REQUIREMENTS.values(),
+            planned,
+            self.records,
+            self.facts["claims"],
+            num_deselected=self.num_deselected,
+        )
 
     def pytest_report_header(self) -> str:
         """Say what is in force."""
@@ -126,7 +132,8 @@ class Certification:
         self, session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
         """Add the suite, before anything is selected by keyword or mark."""
-        self.collect_only = config.getoption("collectonly")
+        shown = ("collectonly", "showfixtures", "show_fixtures_per_test")
+        self.collect_only = any(config.getoption(option) for option in shown)
         items.extend(self._suite_items(session))
 
     def _suite_items(self, session: pytest.Session) -> Iterator[pytest.Item]:
@@ -187,7 +194,7 @@ class Certification:
         if self.collect_only:
             return
         terminalreporter.section(f"affine: {self.name} {self.facts['version']}")
-        for line in summary_lines(self.verdicts, self.num_deselected):
+        for line in summary_lines(self.verdicts):
             terminalreporter.write_line(line)
         for line in self.trouble.splitlines():
             terminalreporter.write_line(line)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from hypothesis import strategies as st
@@ -18,20 +20,25 @@ from pytest_affine.builders import (
     sub_param_map,
 )
 from pytest_affine.contract.cases import Case
-from pytest_affine.maps import ParamAffineMap
+from pytest_affine.geometry import row_major_strides
+from pytest_affine.maps import Padding, ParamAffineMap
 from pytest_affine.plans import StagingBudget, TransferEndpoints
 from pytest_affine.sync import Sync, SyncParameter
 
 __all__ = ["maps", "sync_cases", "syncs"]
 
-MAX_LOCATIONS = 4
+MAX_LOCATIONS = 10
 MAX_EXTENT = 6
+MAX_ELEMENTS = 720
 DTYPES = ("float32", "bfloat16", "int64", "int8", "bool")
 
 
 def shapes() -> SearchStrategy[tuple[int, ...]]:
-    """Logical shapes of up to 3 axes, scalars and empty ones included."""
-    return st.lists(st.integers(0, MAX_EXTENT), max_size=3).map(tuple)
+    """Logical shapes of up to 5 axes and 720 elements, scalars and empty ones included."""
+    extents = st.integers(0, MAX_EXTENT)
+    short = st.integers(0, 5).flatmap(lambda num_axes: st.tuples(*[extents] * num_axes))
+    long = st.tuples(st.integers(0, 60), st.integers(1, 12))
+    return st.one_of(short, long).filter(lambda shape: math.prod(shape) <= MAX_ELEMENTS)
 
 
 @st.composite
@@ -80,11 +87,8 @@ def _gathered(draw: DrawFn, shape: tuple[int, ...], num_locations: int) -> Param
 
 @st.composite
 def _flat(draw: DrawFn, shape: tuple[int, ...], num_locations: int) -> ParamAffineMap:
-    size = 1
-    for extent in shape:
-        size *= extent
     stops = [0]
-    for width in draw(_widths(size, num_locations)):
+    for width in draw(_widths(math.prod(shape), num_locations)):
         stops.append(stops[-1] + width)
     pairs = list(pairwise(stops))
     order = draw(st.permutations(range(num_locations)))
@@ -105,16 +109,55 @@ def _meshed(draw: DrawFn, shape: tuple[int, ...], num_locations: int) -> ParamAf
 def maps(
     draw: DrawFn, *, logical_shape: Sequence[int], max_locations: int = MAX_LOCATIONS
 ) -> ParamAffineMap:
-    """Valid maps of one logical shape: of every builder, on 1 to `max_locations` locations."""
+    """Valid maps of one logical shape, of every builder, some with padding.
+
+    They have 1 to `max_locations` locations, numbered below `max_locations` in any order, with
+    gaps between the numbers or without.
+    """
     shape = tuple(logical_shape)
     num_locations = draw(st.integers(1, max_locations))
+    built = draw(_built(shape, num_locations))
+    if draw(st.booleans()):
+        built = draw(_padded(built))
+    numbers = draw(st.permutations(range(max_locations)))
+    return _renumbered(built, numbers[:num_locations])
+
+
+def _built(shape: tuple[int, ...], num_locations: int) -> SearchStrategy[ParamAffineMap]:
+    whole = st.just(replicated_map(shape, num_locations))
     if not shape:
-        return replicated_map(shape, num_locations)
+        return whole
     kinds = (_splits, _fused, _segmented, _gathered, _flat, _meshed)
-    kind = draw(st.sampled_from([None, *kinds]))
-    if kind is None:
-        return replicated_map(shape, num_locations)
-    return draw(kind(shape, num_locations))
+    return st.one_of(whole, *(kind(shape, num_locations) for kind in kinds))
+
+
+@st.composite
+def _padded(draw: DrawFn, map_: ParamAffineMap) -> ParamAffineMap:
+    """The map with rows of padding behind some of its shards."""
+    shapes, padding = dict(map_.shard_shapes), {}
+    for location, shape in map_.shard_shapes:
+        if shape and (num_rows := draw(st.integers(0, 2))):
+            inner = shape[1:]
+            shapes[location] = (shape[0] + num_rows, *inner)
+            block = Padding((num_rows, *inner), math.prod(shape), row_major_strides(shape))
+            padding[location] = [block]
+    return ParamAffineMap(map_.logical_shape, shapes, map_.pieces_by_location, padding)
+
+
+def _renumbered(map_: ParamAffineMap, numbers: Sequence[int]) -> ParamAffineMap:
+    new = dict(zip(map_.locations, numbers, strict=True))
+    pieces = {
+        new[location]: [
+            replace(piece, locations=tuple(new[at] for at in piece.locations)) for piece in held
+        ]
+        for location, held in map_.pieces_by_location
+    }
+    return ParamAffineMap(
+        map_.logical_shape,
+        {new[location]: shape for location, shape in map_.shard_shapes},
+        pieces,
+        {new[location]: blocks for location, blocks in map_.padding_by_location},
+    )
 
 
 @st.composite

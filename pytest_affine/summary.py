@@ -20,12 +20,12 @@ def header_line(name: str, version: str, options: Options) -> str:
     )
 
 
-def summary_lines(verdicts: Sequence[Verdict], num_deselected: int) -> Iterator[str]:
+def summary_lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
     """The table of requirements and each profile's verdict, as lines."""
     for verdict in verdicts:
         yield from _table([HEAD, *map(_row, verdict.judgements)])
         yield ""
-        yield from _verdict_lines(verdict, num_deselected)
+        yield from _verdict_lines(verdict)
 
 
 HEAD = ("requirement", "outcome", "cases", "inputs", "shares")
@@ -67,7 +67,7 @@ def _table(rows: Iterable[Sequence[str]]) -> Iterator[str]:
 MAX_REASONS = 10
 
 
-def _verdict_lines(verdict: Verdict, num_deselected: int) -> Iterator[str]:
+def _verdict_lines(verdict: Verdict) -> Iterator[str]:
     shares = verdict.shares()
     total = sum(shares.values())
     parts = (
@@ -75,8 +75,6 @@ def _verdict_lines(verdict: Verdict, num_deselected: int) -> Iterator[str]:
     )
     yield f"profile {verdict.profile}: {verdict.word.upper()}"
     yield f"  of {total} cases: {', '.join(parts) if total else 'none'}"
-    if num_deselected:
-        yield f"  {num_deselected} tests of the suite were deselected"
     yield from (f"  {reason}" for reason in verdict.reasons[:MAX_REASONS])
     if len(verdict.reasons) > MAX_REASONS:
         yield f"  and {len(verdict.reasons) - MAX_REASONS} more"

@@ -77,6 +77,7 @@ def _piece_number_problems(where: str, piece: AffinePiece) -> Iterator[str]:
         full_strides=piece.full_strides,
         shard_offset=(piece.shard_offset,),
         shard_strides=piece.shard_strides,
+        locations=piece.locations,
     )
     if piece.scale == 0 or not math.isfinite(piece.scale):
         yield f"MAP-SCALE: {where}: the scale is {piece.scale}, it must be finite and not zero"

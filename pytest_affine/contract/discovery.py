@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
@@ -53,8 +54,7 @@ def _entry_point(name: str) -> EntryPoint:
     registered = list(entry_points(group=GROUP, name=name))
     if registered:
         return registered[0]
-    module, _, attribute = name.partition(":")
-    if not (module and attribute):
+    if not re.fullmatch(r"\w+(\.\w+)*:\w+(\.\w+)*", name):
         raise DiscoveryError(
             f"unknown implementation {name!r}; the known ones are "
             f"{', '.join(known_implementations())}; or give module:attribute"

@@ -74,7 +74,7 @@ def _barred(test: SuiteTest, implementation: ImplementationProxy) -> tuple[Outco
     if implementation.num_ranks < row.ranks:
         reason = f"needs {row.ranks} ranks, there are {implementation.num_ranks}"
         return Outcome.NOT_RUN, reason
-    for method in ("start", *(name.partition("[")[0] for name in test.methods)):
+    for method in ("start", "supports", *(name.partition("[")[0] for name in test.methods)):
         if implementation.deaths[method] >= MAX_DEATHS:
             return Outcome.BLOCKED, f"{method} died {MAX_DEATHS} times or ran past its deadline"
     return None
@@ -130,6 +130,7 @@ class _Draws:
         self.implementation = implementation
         self.num_examples = self.num_refused = self.num_withheld = 0
         self.last: Case | None = None
+        self.problem: AssertionError | None = None
 
     def take(self, case: Case) -> None:
         """Run the test on one drawn case; refused and withheld ones are counted."""
@@ -141,6 +142,9 @@ class _Draws:
             self.num_refused += 1
         except Withheld:
             self.num_withheld += 1
+        except AssertionError as problem:
+            self.problem = problem
+            raise
 
 
 def _examine_drawn(
@@ -170,6 +174,7 @@ def _all_turned_away(record: Record) -> Record:
 def _draw(draws: _Draws, how: Examination) -> None:
     """Let Hypothesis draw and shrink; the last case it runs is the smallest that fails."""
     import hypothesis
+    import hypothesis.errors
 
     assert draws.test.strategy is not None
     decorate = hypothesis.settings(
@@ -184,10 +189,16 @@ def _draw(draws: _Draws, how: Examination) -> None:
         verbosity=hypothesis.Verbosity.quiet,
     )
 
-    @hypothesis.seed(how.seed)
+    # Each test draws cases of its own.
+    @hypothesis.seed(f"{how.seed} {draws.test.name}")
     @decorate
     @hypothesis.given(draws.test.strategy(draws.implementation.num_ranks))
     def take(case: Case) -> None:
         draws.take(case)
 
-    take()
+    try:
+        take()
+    except hypothesis.errors.Flaky:
+        raise AssertionError(
+            f"{draws.problem}\nthe same case was right when it was run again"
+        ) from None

@@ -10,6 +10,7 @@ from pytest_affine.contract import resident
 from pytest_affine.contract.implementation import METHODS, Implementation
 from pytest_affine.contract.outcomes import AdapterFault, Death, ImplementationFault, Withheld
 from pytest_affine.contract.resident import Facts
+from pytest_affine.contract.returns import WrongReturnError
 from pytest_affine.errors import AffineTransferError
 from pytest_affine.ranks import RankFailure, RankPool, spawn
 from pytest_affine.sync import Sync
@@ -136,7 +137,7 @@ class ImplementationProxy(Implementation):
             return Death(str(failure))
         if failure.cause.innermost_file == self._facts["file"]:
             return AdapterFault(str(failure))
-        if isinstance(failure.cause.exception, resident.WrongReturnError):
+        if isinstance(failure.cause.exception, WrongReturnError):
             return AdapterFault(str(failure))
         return ImplementationFault(str(failure))
 

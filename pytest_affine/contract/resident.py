@@ -6,34 +6,13 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pytest_affine import errors
 from pytest_affine.contract.discovery import find_implementation
 from pytest_affine.contract.implementation import METHODS, Implementation, claims_of
-from pytest_affine.maps import ParamAffineMap
-from pytest_affine.plans import Schedule, TransferPlan, TransferReport, TransferStats
+from pytest_affine.contract.returns import check_return
+from pytest_affine.errors import AffineTransferError
 
-__all__ = ["Facts", "Resident", "WrongReturnError", "call_resident", "read_facts", "start_resident"]
-
-RETURNS: dict[str, type | tuple[type, ...]] = {
-    "build_map": (ParamAffineMap, dict),
-    "check_map": type(None),
-    "map_to_dict": dict,
-    "map_from_dict": ParamAffineMap,
-    "maps_to_dict": dict,
-    "maps_from_dict": dict,
-    "plan_transfer": TransferPlan,
-    "plan_to_dict": dict,
-    "plan_from_dict": TransferPlan,
-    "schedule_transfers": Schedule,
-    "plan_digest": str,
-    "execute_transfers": TransferStats,
-    "analyze_transfers": TransferReport,
-    "expected_stats": TransferStats,
-    "report_to_dict": dict,
-}
-
-
-class WrongReturnError(TypeError):
-    """A method of the adapter returned something that is not what the contract says."""
+__all__ = ["Facts", "Resident", "call_resident", "read_facts", "start_resident"]
 
 
 class Resident:
@@ -57,14 +36,9 @@ class Resident:
 
 
 def _checked(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    expected = RETURNS.get(name, object)
-
     def call(*args: Any, **kwargs: Any) -> Any:
         value = method(*args, **kwargs)
-        if not isinstance(value, expected):
-            kinds = expected if isinstance(expected, tuple) else (expected,)
-            wanted = " or ".join(kind.__name__ for kind in kinds)
-            raise WrongReturnError(f"{name} must return {wanted}, got {type(value).__name__}")
+        check_return(name, value)
         return value
 
     return call
@@ -100,8 +74,18 @@ def stop_resident(name: str) -> None:
 
 
 def call_resident(name: str, function: Callable[..., Any], args: Sequence[Any]) -> Any:
-    """Return `function(resident, *args)` for the implementation of this rank."""
-    return function(_residents[name], *args)
+    """Return `function(resident, *args)` for the implementation of this rank.
+
+    A refusal of a kind of the adapter's own is raised as the contract's kind above it, for the
+    controller need not be able to import the adapter.
+    """
+    try:
+        return function(_residents[name], *args)
+    except AffineTransferError as refusal:
+        kind = next(kind for kind in type(refusal).__mro__ if kind.__module__ == errors.__name__)
+        if kind is type(refusal):
+            raise
+        raise kind(str(refusal)) from refusal
 
 
 def call_in_fresh_interpreter(
@@ -118,7 +102,9 @@ def call_method(resident: Resident, method: str, args: Sequence[Any], options: A
 
 def withheld_reason(resident: Resident, sync: Any) -> str | None:
     """Why the adapter withholds this sync, or None."""
-    return resident.implementation.supports(sync)
+    reason = resident.implementation.supports(sync)
+    check_return("supports", reason)
+    return reason
 
 
 Facts = dict[str, Any]

@@ -77,31 +77,36 @@ def judge(
     planned: Mapping[str, Sequence[str]],
     records: Iterable[Record],
     claims: Claims,
+    *,
+    num_deselected: int = 0,
 ) -> tuple[Verdict, ...]:
     """Judge every profile.
 
     Args:
         requirements: the rows of the manifest that are judged.
         planned: by requirement, the names of its cases.
-        records: what became of them, in any order; the last one of a case counts.
+        records: what became of them, in any order; of several for one case the worst counts.
         claims: what the implementation claims.
+        num_deselected: how many tests of the suite were deselected, of whatever profile.
     """
     requirements = tuple(requirements)
-    latest = {(record.requirement, record.case): record for record in records}
+    worst: dict[tuple[str, str], Record] = {}
+    for record in sorted(records, key=lambda record: WORST_FIRST.index(record.outcome)):
+        worst.setdefault((record.requirement, record.case), record)
     judgements = _block(
-        _judge_one(row, planned.get(row.id, ()), latest, claims) for row in requirements
+        _judge_one(row, planned.get(row.id, ()), worst, claims) for row in requirements
     )
     profiles = dict.fromkeys(row.profile for row in requirements)
-    return tuple(_verdict(profile, judgements, claims) for profile in profiles)
+    return tuple(_verdict(profile, judgements, num_deselected) for profile in profiles)
 
 
 def _judge_one(
     row: Requirement,
     cases: Sequence[str],
-    latest: Mapping[tuple[str, str], Record],
+    worst: Mapping[tuple[str, str], Record],
     claims: Claims,
 ) -> Judgement:
-    found = tuple(latest[row.id, case] for case in cases if (row.id, case) in latest)
+    found = tuple(worst[row.id, case] for case in cases if (row.id, case) in worst)
     if missing := unclaimed(row.methods, claims):
         reason = ", ".join(missing)
         found = tuple(
@@ -134,17 +139,19 @@ def _block(judgements: Iterable[Judgement]) -> tuple[Judgement, ...]:
 FAILED = (Outcome.VIOLATED, Outcome.ADAPTER_ERROR)
 
 
-def _verdict(profile: str, judgements: Sequence[Judgement], claims: Claims) -> Verdict:
+def _verdict(profile: str, judgements: Sequence[Judgement], num_deselected: int) -> Verdict:
     mine = tuple(j for j in judgements if j.requirement.profile == profile)
     musts = [j for j in mine if j.requirement.must]
     judged = (Outcome.CONFORMANT, *FAILED)
     if not any(record.outcome in judged for j in mine for record in j.records):
-        return Verdict(profile, "error", ("nothing was judged",), mine)
+        why = f": {num_deselected} tests of the suite were deselected" if num_deselected else ""
+        return Verdict(profile, "error", (f"nothing was judged{why}",), mine)
     broken = [_named(j) for j in musts if j.outcome in (*FAILED, Outcome.BLOCKED)]
     if broken:
         return Verdict(profile, "violated", tuple(broken), mine)
     gaps = [gap for j in musts if j.outcome is not Outcome.NOT_CLAIMED for gap in _gaps(j)]
     gaps += _core_gaps(musts)
+    gaps += [f"{num_deselected} tests of the suite were deselected"] if num_deselected else []
     return Verdict(profile, "partial" if gaps else "conformant", tuple(gaps), mine)
 
 

@@ -201,3 +201,36 @@ def test_one_case_restricts_the_suite_to_the_tests_that_take_its_like():
     replayed = Case(name="replayed", kind="document", detail={"number": 3})
     (left,) = restricted(tests, replayed)["module"]
     assert (left.fixed, left.strategy) == ((replayed,), None)
+
+
+def test_a_violation_that_does_not_come_back_is_one_all_the_same():
+    calls = []
+
+    def test_it(implementation, case):
+        calls.append(case)
+        if len(calls) == 7:
+            raise AssertionError("the seventh call is wrong")
+
+    finding = examine(drawn(test_it), None, Ranks(), HOW)
+    assert finding.record.outcome is Outcome.VIOLATED
+    assert finding.text.startswith("the seventh call is wrong\nthe same case was right when")
+
+
+def test_two_deaths_in_supports_block_everything():
+    ranks = Ranks()
+    ranks.deaths["supports"] = 2
+    assert examine(suite_test(passing), CASE, ranks, HOW).record.outcome is Outcome.BLOCKED
+
+
+def test_two_tests_draw_different_cases_from_one_seed():
+    def seen(name):
+        numbers_seen = []
+
+        def test_it(implementation, case):
+            numbers_seen.append(case.detail["number"])
+
+        test_it.__name__ = name
+        examine(drawn(test_it), None, Ranks(), HOW)
+        return numbers_seen
+
+    assert seen("test_one") != seen("test_other")

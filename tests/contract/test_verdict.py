@@ -93,6 +93,12 @@ def test_what_is_not_claimed_leaves_the_verdict_alone_whatever_its_records_say()
     assert found.judgements[1].records[0].reason == "plan_transfer[limits]"
 
 
+def test_any_deselection_is_partial_also_of_tests_that_are_not_claimed():
+    records = [record(TILE, "a", Outcome.CONFORMANT)]
+    (found,) = judge([TILE], {"PLAN-TILE": ["a"]}, records, CLAIMS, num_deselected=3)
+    assert (found.word, found.reasons) == ("partial", ("3 tests of the suite were deselected",))
+
+
 def test_a_refused_case_that_is_not_core_only_shows_in_the_shares():
     records = [record(TILE, "a", Outcome.CONFORMANT), record(TILE, "b", Outcome.REFUSED)]
     found = verdict([TILE], {"PLAN-TILE": ["a", "b"]}, records)
@@ -146,9 +152,9 @@ def test_each_profile_has_its_own_verdict():
     assert words == {"affine": "violated", "reshard": "conformant"}
 
 
-def test_the_last_record_of_a_case_counts():
+def test_the_worst_of_several_records_of_a_case_counts():
     records = [record(TILE, "a", Outcome.VIOLATED), record(TILE, "a", Outcome.CONFORMANT)]
-    assert verdict([TILE], {"PLAN-TILE": ["a"]}, records).word == "conformant"
+    assert verdict([TILE], {"PLAN-TILE": ["a"]}, records).word == "violated"
 
 
 def test_a_record_to_json_and_back_is_the_same():
