@@ -1,4 +1,4 @@
-"""What was asked for on the command line, checked."""
+"""What was asked for on the command line or in the ini file, checked."""
 
 from __future__ import annotations
 
@@ -10,9 +10,17 @@ import pytest
 
 from pytest_affine.contract.cases import Case
 from pytest_affine.errors import AffineTransferError
-from pytest_affine.plugin import DEFAULT_EXAMPLES, DEFAULT_RANKS, DEFAULT_TIMEOUT
+from pytest_affine.plugin import DEFAULT_EXAMPLES, DEFAULT_RANKS, DEFAULT_TIMEOUT, INI
 
-__all__ = ["Options", "read_options"]
+__all__ = ["LEAST_TIMEOUT", "Options", "read_options"]
+
+LEAST_TIMEOUT = 0.1
+"""The shortest deadline that may be asked for, in seconds."""
+
+MOST_TIMEOUT = 86400.0
+"""The longest deadline that may be asked for, in seconds."""
+
+MAX_RANKS = 1024
 
 Number = TypeVar("Number", int, float)
 
@@ -41,11 +49,18 @@ class Options:
 def read_options(config: pytest.Config) -> Options:
     """Read and check the options; `pytest.UsageError` names the option, the value and the rule."""
     return Options(
-        num_ranks=_number(config, "affine_ranks", int, DEFAULT_RANKS, least=1),
+        num_ranks=_number(config, "affine_ranks", int, DEFAULT_RANKS, least=1, most=MAX_RANKS),
         backend=config.getoption("affine_backend") or "gloo",
-        timeout=_number(config, "affine_timeout", float, DEFAULT_TIMEOUT, least=0.1),
-        seed=_number(config, "affine_seed", int, 0, least=0),
-        num_examples=_number(config, "affine_examples", int, DEFAULT_EXAMPLES, least=1),
+        timeout=_number(
+            config,
+            "affine_timeout",
+            float,
+            DEFAULT_TIMEOUT,
+            least=LEAST_TIMEOUT,
+            most=MOST_TIMEOUT,
+        ),
+        seed=_number(config, "affine_seed", int, 0, least=0, most=2**63 - 1),
+        num_examples=_number(config, "affine_examples", int, DEFAULT_EXAMPLES, least=1, most=10**6),
         case=_case(config.getoption("affine_case")),
     )
 
@@ -57,18 +72,20 @@ def _number(
     default: Number,
     *,
     least: Number,
+    most: Number,
 ) -> Number:
-    text = config.getoption(name)
+    text, option = config.getoption(name), "--" + name.replace("_", "-")
+    if text is None and name in INI:
+        text, option = config.getini(name) or None, f"the ini option {name}"
     if text is None:
         return default
-    option = "--" + name.replace("_", "-")
     try:
         value = kind(text)
     except ValueError:
         value = None
-    if value is None or not least <= value < float("inf"):
+    if value is None or not least <= value <= most:
         noun = "an integer" if kind is int else "a number"
-        raise pytest.UsageError(f"{option} must be {noun} of {least} or more, got {text!r}")
+        raise pytest.UsageError(f"{option} must be {noun} from {least} to {most}, got {text!r}")
     return value
 
 

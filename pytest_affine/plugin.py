@@ -6,9 +6,14 @@ import pytest
 
 __all__: list[str] = []
 
+pytest_plugins = ["pytest_affine.fixtures.ranks"]
+
 DEFAULT_RANKS = 4
 DEFAULT_TIMEOUT = 30.0
 DEFAULT_EXAMPLES = 25
+
+INI = ("affine_timeout",)
+"""Options of which the ini file has one of the same name, for when they aren't given."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -17,7 +22,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--affine-certify",
         metavar="NAME",
-        help="certify this implementation: a registered name, or module:attribute",
+        help="certify this implementation: a registered name, or module:attribute; "
+        "an empty NAME turns the ini option affine_certify off",
     )
     group.addoption(
         "--affine-ranks",
@@ -50,12 +56,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="judge this case only, as a failure prints it",
     )
     parser.addini("affine_certify", "implementation that a plain run of pytest certifies")
+    parser.addini("affine_timeout", "default of --affine-timeout")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Check what was asked for, before anything is collected; set up certifying if it was."""
-    name = config.getoption("affine_certify") or config.getini("affine_certify")
+    name = config.getoption("affine_certify")
+    if name is None:
+        name = config.getini("affine_certify")
     given = any(config.getoption(option) is not None for option in RUNNING)
     if not (name or given):
         return

@@ -16,7 +16,7 @@ NUM_ITEMS = sum(len(test.case_names()) for tests in suite_tests().values() for t
 IMPLEMENTATIONS = """
 import ctypes, os, time
 from dataclasses import replace
-from pytest_affine import AffineTransferError, Implementation
+from pytest_affine import AffineTransferError, Implementation, UnsupportedLayoutError
 from pytest_affine.adapters.reference import Reference
 from pytest_affine.reference.planner import plan_transfer
 
@@ -44,6 +44,21 @@ class Resharder(Implementation):
 class Refusing(Implementation):
     def plan_transfer(self, source, target):
         raise AffineTransferError("not today")
+
+
+class TooWide(UnsupportedLayoutError):
+    def __init__(self, width, limit):
+        super().__init__(f"{width} locations are more than {limit}")
+
+
+class RefusingInItsOwnWords(Planner):
+    def plan_transfer(self, source, target):
+        raise TooWide(len(source.locations), 0)
+
+
+class HangingSupports(Planner):
+    def supports(self, sync):
+        time.sleep(1000)
 
 
 class Looping(Implementation):
@@ -156,12 +171,21 @@ def test_a_plain_run_prints_nothing_of_the_plugin(pytester):
         (["--affine-backend=nccl"], "asked for 4 ranks on nccl"),
         (["--affine-backend=xccl"], "asked for 4 ranks on xccl"),
         (["--affine-backend=mpi"], "mpi"),
-        (["--affine-ranks=0"], "--affine-ranks must be an integer of 1 or more, got '0'"),
-        (["--affine-ranks=two"], "--affine-ranks must be an integer of 1 or more, got 'two'"),
-        (["--affine-timeout=0"], "--affine-timeout must be a number of 0.1 or more, got '0'"),
-        (["--affine-timeout=inf"], "--affine-timeout must be a number of 0.1 or more, got 'inf'"),
-        (["--affine-seed=-1"], "--affine-seed must be an integer of 0 or more, got '-1'"),
-        (["--affine-examples=0"], "--affine-examples must be an integer of 1 or more, got '0'"),
+        (["--affine-ranks=0"], "--affine-ranks must be an integer from 1 to 1024, got '0'"),
+        (["--affine-ranks=two"], "--affine-ranks must be an integer from 1 to 1024, got 'two'"),
+        (["--affine-timeout=0"], "--affine-timeout must be a number from 0.1 to 86400.0, got '0'"),
+        (
+            ["--affine-timeout=inf"],
+            "--affine-timeout must be a number from 0.1 to 86400.0, got 'inf'",
+        ),
+        (
+            ["--affine-seed=-1"],
+            "--affine-seed must be an integer from 0 to 9223372036854775807, got '-1'",
+        ),
+        (
+            ["--affine-examples=0"],
+            "--affine-examples must be an integer from 1 to 1000000, got '0'",
+        ),
         (["--affine-case={}"], "--affine-case: case lacks the key 'kind'"),
         (
             ["--affine-certify=referense"],
@@ -226,6 +250,8 @@ def test_an_ini_option_certifies_a_plain_run(run, pytester):
     pytester.makeini("[pytest]\naffine_certify = broken:Planner")
     result = run("-k", "PLAN-SCALE")
     result.stdout.fnmatch_lines(["*affine: broken:Planner unknown*", "PLAN-SCALE *conformant*"])
+    pytester.makepyfile("def test_mine(): pass")
+    run("--affine-certify=").assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize("venv", ["inside", "outside"])
@@ -246,7 +272,7 @@ def test_the_suite_is_found_in_a_virtual_environment(
         """
     )
     result = run("--affine-certify=broken:Planner", "-k", "PLAN-SCALE or test_copied")
-    result.assert_outcomes(passed=3, deselected=NUM_ITEMS - 2)
+    result.assert_outcomes(passed=4, deselected=NUM_ITEMS - 3)
 
 
 def test_under_xdist_the_verdict_is_the_same(run):
@@ -269,8 +295,7 @@ def test_a_session_that_collects_no_test_of_the_suite_fails_and_says_why(run, py
         result.stdout.fnmatch_lines(
             [
                 "profile affine: ERROR",
-                f"*{NUM_ITEMS} tests of the suite were deselected",
-                "*nothing was judged",
+                f"*nothing was judged: {NUM_ITEMS} tests of the suite were deselected",
             ]
         )
 
@@ -319,6 +344,18 @@ def test_one_that_refuses_everything_is_not_conformant(run):
     result.stdout.fnmatch_lines(["PLAN-TILE *refused*", "profile affine: ERROR"])
 
 
+def test_a_refusal_of_a_kind_of_the_adapters_own_is_a_refusal(run):
+    result = run("--affine-certify=broken:RefusingInItsOwnWords", "-k", "PLAN-EDGE", "-rs")
+    result.stdout.fnmatch_lines(
+        ["PLAN-EDGE *refused*", "*UnsupportedLayoutError: 1 locations are more than 0"]
+    )
+
+
+def test_supports_that_hangs_blocks_the_rest(run):
+    result = run("--affine-certify=broken:HangingSupports", "-k", "PLAN-EDGE", "--affine-timeout=1")
+    result.stdout.fnmatch_lines(["PLAN-EDGE *2 violated, 9 blocked"])
+
+
 def test_one_that_loops_for_ever_is_violated_and_ends(run):
     result = run("--affine-certify=broken:Looping", "-k", "PLAN", "--affine-timeout=1", timeout=90)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
@@ -339,7 +376,7 @@ def test_one_that_crashes_is_violated_and_the_next_test_runs(run):
     ("name", "message"),
     [
         ("Slipping", "*AttributeError: 'ParamAffineMap' object has no attribute 'pieces_by_loca*"),
-        ("Untyped", "*WrongReturnError: plan_transfer must return TransferPlan, got list*"),
+        ("Untyped", "*WrongReturnError: plan_transfer must be TransferPlan, got list*"),
     ],
 )
 def test_a_slip_of_the_adapter_is_told_apart_from_a_fault_behind_it(run, name, message):
@@ -360,7 +397,7 @@ def test_one_that_does_not_stop_fails_the_session(run, workers):
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [
-            "PLAN-SCALE *2 conformant",
+            "PLAN-SCALE *3 conformant",
             "the implementation's stop failed: *",
             "*RuntimeError: too late*",
         ]
@@ -397,4 +434,4 @@ def test_the_users_own_fixtures_and_failing_tests_do_not_reach_the_suite(run, py
     )
     result = run("--affine-certify=broken:Planner", "-k", "PLAN-SCALE")
     assert result.ret == 0
-    result.assert_outcomes(passed=2, deselected=NUM_ITEMS - 2)
+    result.assert_outcomes(passed=3, deselected=NUM_ITEMS - 3)

@@ -20,10 +20,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pytest_affine.ranks.channel import Message
+from pytest_affine.ranks.diagnosis import diagnosed
 from pytest_affine.ranks.failures import Kind, RankError, RankFailure, describe
+from pytest_affine.ranks.idle import Leftovers, left_behind
 from pytest_affine.ranks.members import Member, dump_stacks, end, launch
 from pytest_affine.ranks.pickling import dumps
 from pytest_affine.ranks.processes import START_SECONDS, fork_server
+from pytest_affine.ranks.wire import Sighting
 from pytest_affine.ranks.worker import Context
 
 T = TypeVar("T")
@@ -55,19 +58,33 @@ def pickled_arguments(*args: Any, **kwargs: Any) -> bytes:
     return _pickled((args, kwargs), "an argument")
 
 
-def call(members: Sequence[Member], messages: Sequence[Message], deadline: float) -> list[Any]:
+def call(
+    members: Sequence[Member],
+    messages: Sequence[Message],
+    deadline: float,
+    *,
+    check_idle: bool = False,
+) -> list[Any]:
     """Give each member its call (context, function, arguments); the values in their order.
 
-    Raises RankFailure; a member that has not answered is then still busy.
+    Raises RankFailure; a member that has not answered is then still busy. With `check_idle` it is
+    also raised if the call left something behind.
     """
-    replies = _Gathering(members, messages, deadline).replies()
+    gathering = _Gathering(members, messages, deadline)
+    replies = gathering.replies()
+    left = left_behind(
+        {member.rank: each.leftovers for member, each in replies.items() if each.leftovers}
+    )
     errors = {
-        member: _with_exception(reply.error, reply.value)
+        member: _with_exception(reply.error, reply.value, left.get(member.rank, ()))
         for member, reply in replies.items()
         if reply.error is not None
     }
     if errors:
-        raise _failure(errors, min(errors, key=lambda member: replies[member].order))
+        first = min(errors, key=lambda member: replies[member].order)
+        raise diagnosed(errors, first, gathering.sightings or _sightings(members))
+    if left and check_idle:
+        raise _failure({each: _untidy(left[each.rank]) for each in members if each.rank in left})
     return _values({member: replies[member].value for member in members})
 
 
@@ -108,12 +125,18 @@ class _Reply:
     time: float
     value: bytes = b""
     died: bool = False
+    leftovers: Leftovers | None = None
 
     @property
     def order(self) -> tuple[bool, float, bool]:
         """Sorts bad events. Of ranks out of time, one in no collective makes the others wait."""
         waits = self.error is not None and _COLLECTIVES in self.error.traceback
         return not self.died, self.time, waits
+
+
+def _reply(head: bytes, value: bytes, leftovers: bytes) -> _Reply:
+    error, when = pickle.loads(head)
+    return _Reply(error=error, time=when, value=value, leftovers=pickle.loads(leftovers))
 
 
 class _Gathering:
@@ -127,6 +150,7 @@ class _Gathering:
         self._busy = list(members)
         self._replies: dict[Member, _Reply] = {}
         self._failing = False
+        self.sightings: dict[Member, Sighting | None] = {}
         self._ended_before = [member for member in members if member.process.wait(0)]
         for member, message in zip(members, messages, strict=True):
             member.channel.send(message)
@@ -136,8 +160,7 @@ class _Gathering:
             for member in list(self._busy):
                 message, ended = member.receive()
                 if message is not None:
-                    error, when = pickle.loads(message[0])
-                    self._settle(member, _Reply(error=error, time=when, value=message[1]))
+                    self._settle(member, _reply(*message))
                 elif ended:
                     self._bury(member)
         for member in list(self._busy):
@@ -168,6 +191,8 @@ class _Gathering:
         self._settle(member, _Reply(error=error, time=time.monotonic(), died=True))
 
     def _give_up(self) -> None:
+        # Looked at first: the signal for the stacks may wake a rank that waits.
+        self.sightings = _sightings([*self._replies, *self._busy])
         dump_stacks(self._busy)
         kind: Kind = "deadline"
         text = f"no answer within {float(self._deadline)} s"
@@ -178,6 +203,10 @@ class _Gathering:
             self._replies[member] = _Reply(error=member.failure(kind, text), time=now)
 
 
+def _sightings(members: Sequence[Member]) -> dict[Member, Sighting | None]:
+    return {member: member.sighting() for member in members}
+
+
 def _pickled(value: object, what: str) -> bytes:
     try:
         return dumps(value)
@@ -185,7 +214,8 @@ def _pickled(value: object, what: str) -> bytes:
         raise TypeError(f"{what} cannot be sent to ranks: {describe(error)}") from error
 
 
-def _with_exception(error: RankError, pickled: bytes) -> RankError:
+def _with_exception(error: RankError, pickled: bytes, left: Sequence[str]) -> RankError:
+    error = replace(error, left_behind=tuple(left))
     try:
         return replace(error, exception=pickle.loads(pickled))
     except (Exception, SystemExit):
@@ -202,15 +232,20 @@ def _values(pickled: Mapping[Member, bytes]) -> list[Any]:
             trace = "".join(traceback.format_exception(error))
             errors[member] = RankError(kind="unpicklable", message=text, traceback=trace)
     if errors:
-        raise _failure(errors, next(iter(errors)))
+        raise _failure(errors)
     return values
 
 
-def _failure(errors: Mapping[Member, RankError], first: Member) -> RankFailure:
+def _untidy(left: Sequence[str]) -> RankError:
+    message = f"left behind: {'; '.join(left)}"
+    return RankError(kind="left behind", message=message, left_behind=tuple(left))
+
+
+def _failure(errors: Mapping[Member, RankError]) -> RankFailure:
     return RankFailure(
         failures={
             member.rank: replace(error, output=member.printed()) for member, error in errors.items()
         },
-        first=first.rank,
+        first=next(iter(errors)).rank,
         names={member.rank: member.name for member in errors},
     )

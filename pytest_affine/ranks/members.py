@@ -13,13 +13,21 @@ from pathlib import Path
 from pytest_affine.ranks import server, worker
 from pytest_affine.ranks.channel import Channel, Message
 from pytest_affine.ranks.failures import Kind, RankError
+from pytest_affine.ranks.page import page_path, read
 from pytest_affine.ranks.processes import Process, fork_server
+from pytest_affine.ranks.wire import TAP_FILES, Sighting
 
 _DUMP_SECONDS = 0.5
 _END_SECONDS = 5.0
 _POLL_SECONDS = 0.01
 _TAIL_BYTES = 8192
-_NOT_SHOWN = (worker.__file__, server.__file__, 'File "<string>"', "Extension modules: ")
+_NOT_SHOWN = (
+    worker.__file__,
+    server.__file__,
+    'File "<string>"',
+    "Extension modules: ",
+    *TAP_FILES,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -51,6 +59,10 @@ class Member:
         if code >= 0:
             return self.failure("exit", f"exited with status {code}{when}")
         return self.failure("signal", f"killed by {_signal_name(-code)}{when}")
+
+    def sighting(self) -> Sighting | None:
+        """What the rank did last on the wire; it may be stuck or dead."""
+        return read(page_path(self.output.parent, self.rank))
 
     def printed(self) -> str:
         """The end of what the rank printed in its current call."""

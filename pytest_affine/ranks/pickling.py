@@ -30,7 +30,9 @@ def _make_code(make: Callable[..., CodeType], arguments: tuple[Any, ...], file: 
     return make(*arguments).replace(co_filename=file)
 
 
+REDUCERS: dict[type, Callable[[Any], tuple[Any, ...]]] = {CodeType: _reduce_code}
+"""How values of these types travel; whoever adds one does so in controller and ranks."""
+
+
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    dispatch_table: ClassVar[Any] = ChainMap(
-        {CodeType: _reduce_code}, cloudpickle.Pickler.dispatch_table
-    )
+    dispatch_table: ClassVar[Any] = ChainMap(REDUCERS, cloudpickle.Pickler.dispatch_table)

@@ -39,6 +39,7 @@ class RankPool:
         backend: its backend.
         deadline: seconds that a call may take unless it says otherwise.
         generation: how often the ranks were started; what lives in them is gone when it changes.
+        printed: the end of what each rank of the latest call printed in it.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class RankPool:
         self.backend = backend
         self.deadline = deadline
         self.generation = 0
+        self.printed: dict[int, str] = {}
         self._seed = seed
         self._server: ForkServer | None = None
         self._members: list[Member] = []
@@ -90,17 +92,21 @@ class RankPool:
         *args: Any,
         deadline: float | None = None,
         ranks: Sequence[int] | None = None,
+        check_idle: bool = False,
         **kwargs: Any,
     ) -> list[T]:
         """Run `function(*args, **kwargs)` on these ranks (default all) at once.
 
         Returns the values in the order of `ranks`. Function, arguments and values travel by
-        cloudpickle. Raises RankFailure, and TypeError if the call cannot be pickled.
+        cloudpickle. Raises RankFailure, and TypeError if the call cannot be pickled. With
+        `check_idle` it is a failure to leave something behind: a message or collective that others
+        did not take part in or nobody waited for, a process group, another current or default
+        device or default dtype.
         """
         ranks = range(self.num_ranks) if ranks is None else ranks
         self._check_ranks(ranks)
         message = pickled_function(function), pickled_arguments(*args, **kwargs)
-        return self._run(ranks, [message] * len(ranks), deadline)
+        return self._run(ranks, [message] * len(ranks), deadline, check_idle)
 
     def run_each(
         self,
@@ -152,14 +158,19 @@ class RankPool:
         call(self._members, messages, START_SECONDS)
 
     def _run(
-        self, ranks: Sequence[int], calls: Sequence[Message], deadline: float | None
+        self,
+        ranks: Sequence[int],
+        calls: Sequence[Message],
+        deadline: float | None,
+        check_idle: bool = False,
     ) -> list[Any]:
         self.start()
         context = pickled_context(self._seed)
         members = [self._members[rank] for rank in ranks]
         messages = [(context, *each) for each in calls]
+        deadline = self.deadline if deadline is None else deadline
         try:
-            return call(members, messages, self.deadline if deadline is None else deadline)
+            return self._call(members, messages, deadline, check_idle)
         except RankFailure as failure:
             if not _is_harmless(failure, len(ranks)):
                 self._end()
@@ -167,6 +178,18 @@ class RankPool:
         except BaseException:
             self._end()
             raise
+
+    def _call(
+        self,
+        members: Sequence[Member],
+        messages: Sequence[Message],
+        deadline: float,
+        check_idle: bool,
+    ) -> list[Any]:
+        try:
+            return call(members, messages, deadline, check_idle=check_idle)
+        finally:
+            self.printed = {member.rank: member.printed() for member in members}
 
     def _check_ranks(self, ranks: Sequence[int]) -> None:
         known = range(self.num_ranks)
@@ -182,9 +205,11 @@ class RankPool:
 
 
 def _is_harmless(failure: RankFailure, num_called: int) -> bool:
-    """Whether all ranks stopped alike, so that no message or collective can be left half done.
+    """Whether all ranks stopped alike, and left nothing behind.
 
     An exception on some ranks only may leave the others' messages in the group.
     """
-    kinds = {error.kind for error in failure.failures.values()}
-    return kinds == {"exception"} and len(failure.failures) == num_called
+    errors = failure.failures.values()
+    kinds = {error.kind for error in errors}
+    left = any(error.left_behind for error in errors)
+    return kinds == {"exception"} and len(errors) == num_called and not left

@@ -21,6 +21,9 @@ from pytest_affine.ranks.server import EXECUTE, FORK, NUMBER, main_code
 START_SECONDS = 60.0
 """The longest that a server, a process or a process group may take to start."""
 
+PRELOADED: list[str] = []
+"""Modules that a server imports before it forks; those added later are for the next server."""
+
 _CAN_FORK = sys.platform == "linux"
 _END_SECONDS = 5.0
 
@@ -82,9 +85,10 @@ class ForkServer:
         self.folder = Path(tempfile.mkdtemp(prefix="affine-ranks-"))
         self._log = self.folder / "server-log"
         self._control, theirs = socket.socketpair()
+        code = main_code("server", theirs.fileno(), str(self.folder), *PRELOADED)
         with theirs, open(self._log, "wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", main_code("server", theirs.fileno(), str(self.folder))],
+                [sys.executable, "-c", code],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -18,6 +18,7 @@ import struct
 import sys
 import traceback
 import warnings
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
 
@@ -42,9 +43,12 @@ def main_code(module: str, *arguments: object) -> str:
     )
 
 
-def main(control: int, folder: str) -> None:
-    """Serve requests until the controller is gone, then end what was started."""
-    server = _Server(socket.socket(fileno=control))
+def main(control: int, folder: str, *modules: str) -> None:
+    """Serve requests until the controller is gone, then end what was started.
+
+    The modules are imported before the first fork.
+    """
+    server = _Server(socket.socket(fileno=control), modules)
     try:
         server.serve()
     finally:
@@ -54,11 +58,12 @@ def main(control: int, folder: str) -> None:
 
 
 class _Server:
-    def __init__(self, control: socket.socket) -> None:
+    def __init__(self, control: socket.socket, modules: Sequence[str]) -> None:
         self._pid = os.getpid()
         self._parent = os.getppid()
         self._control = control
         self._statuses: dict[int, int] = {}
+        self._modules = modules
         self._preloaded = False
         self._wake, self._waker = socket.socketpair()
         self._waker.setblocking(False)
@@ -87,7 +92,7 @@ class _Server:
             return False
         (what,) = NUMBER.unpack(request)
         if what == FORK and not self._preloaded:
-            worker.preload()
+            worker.preload(self._modules)
             self._preloaded = True
         status, *others = descriptors
         with warnings.catch_warnings():

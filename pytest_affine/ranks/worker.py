@@ -1,12 +1,14 @@
 """The rank's side: a process that runs one call after another and answers each.
 
-A call is three byte strings: context, function, arguments. An answer is two: a pickled pair, the
-failure or None and the time it happened; and the pickled value, or of a failed call the exception.
+A call is three byte strings: context, function, arguments. An answer is three: a pickled pair, the
+failure or None and the time it happened; the pickled value, or of a failed call the exception; and,
+pickled, what the call left behind in a member of a group.
 """
 
 from __future__ import annotations
 
 import faulthandler
+import importlib
 import os
 import pickle
 import random
@@ -15,23 +17,29 @@ import socket
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
 from pytest_affine.ranks.channel import Channel, Message
 from pytest_affine.ranks.failures import Kind, RankError, describe, text_of, type_name
+from pytest_affine.ranks.page import page_path
 from pytest_affine.ranks.pickling import dumps
 
 if TYPE_CHECKING:
     import torch
 
     from pytest_affine.ranks.backends import Backend
+    from pytest_affine.ranks.watch import Watch
 
 _FOREVER = timedelta(days=1)  # the deadlines are the controller's
 _rank: int | None = None
 _device: torch.device | None = None
+_watch: Watch | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,18 +66,23 @@ def device() -> torch.device:
     return _device
 
 
-def preload() -> None:
-    """Import in the fork server what every rank needs."""
-    import torch.distributed  # noqa: F401
+def preload(modules: Sequence[str]) -> None:
+    """Import in the fork server what every rank needs, and these modules."""
+    from pytest_affine.ranks import watch  # noqa: F401
 
+    for name in modules:
+        importlib.import_module(name)
     _seed_generators(0)
 
 
 def join(rank: int, num_ranks: int, backend: Backend, store: str) -> None:
     """Become a rank: bind the device, set up the default process group. Every rank calls it."""
-    global _rank, _device
+    global _rank, _device, _watch
     import torch
     import torch.distributed as dist
+
+    from pytest_affine.ranks import tap
+    from pytest_affine.ranks.watch import Watch
 
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1").partition(",")[0]))
     if loopback := [name for _, name in socket.if_nameindex() if name.startswith("lo")]:
@@ -83,6 +96,8 @@ def join(rank: int, num_ranks: int, backend: Backend, store: str) -> None:
         timeout=_FOREVER,
         device_id=_device if backend.needs_devices else None,
     )
+    tap.install(page_path(Path(store).parent, rank))
+    _watch = Watch()
 
 
 def main(channel_descriptor: int, stack: int) -> NoReturn:
@@ -96,10 +111,12 @@ def main(channel_descriptor: int, stack: int) -> NoReturn:
     while (call := channel.receive()) is not None:
         for descriptor in (1, stack):
             os.ftruncate(descriptor, 0)
+        if _watch is not None:
+            _watch.begin()
         answer = _answer(*call)
         if os.getpid() != pid:
             break  # a fork that the function made and let return
-        channel.send(answer)
+        channel.send((*answer, pickle.dumps(_watch and _watch.leftovers())))
     os._exit(0)
 
 
@@ -150,8 +167,7 @@ def _seed_generators(seed: int) -> None:
 
 
 def _failed(error: BaseException, kind: Kind, message: str) -> Message:
-    if error.__traceback__ is not None:
-        error.__traceback__ = error.__traceback__.tb_next  # the first frame is `_answer`
+    error.__traceback__ = _shown(error.__traceback__)
     files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
     failure = RankError(
         kind=kind,
@@ -164,6 +180,17 @@ def _failed(error: BaseException, kind: Kind, message: str) -> Message:
         return _reply(failure, dumps(error))
     except Exception:
         return _reply(failure, b"")
+
+
+def _shown(trace: TracebackType | None) -> TracebackType | None:
+    """The traceback without `_answer`, and without frames that ask pytest to hide them."""
+    frames = []
+    while trace is not None and (trace := trace.tb_next) is not None:
+        if "__tracebackhide__" not in trace.tb_frame.f_locals:
+            frames.append(trace)
+    for frame, following in zip(frames, [*frames[1:], None], strict=False):
+        frame.tb_next = following
+    return frames[0] if frames else None
 
 
 def _reply(failure: RankError | None, value: bytes) -> Message:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from pytest_affine.contract.cases import Case
 from pytest_affine.contract.examination import Examination, Finding, examine
 from pytest_affine.contract.outcomes import Outcome
 from pytest_affine.contract.proxy import ImplementationProxy
-from pytest_affine.contract.resident import read_facts
+from pytest_affine.contract.resident import Facts, read_facts
 from pytest_affine.contract.suite import SuiteTest, restricted, suite_tests
 from pytest_affine.contract.verdict import outcome_of
 from pytest_affine.ranks import RankPool
@@ -29,6 +30,7 @@ class Judge:
 
     def __init__(self, pool: RankPool) -> None:
         self._pool = pool
+        self._reference = self._made("reference")
 
     def outcome(self, name: str, requirement: str, case: str | Case | None = None) -> Outcome:
         """The worst outcome in the requirement's fixed cases, or in the one that is given."""
@@ -55,21 +57,34 @@ class Judge:
         deadline: float = DEADLINE,
     ) -> list[Finding]:
         """A finding for each test of the requirement and each fixed case, up to a violation."""
-        facts = read_facts(name, [FOLDER])
         self._pool.deadline = deadline
-        implementation = ImplementationProxy(self._pool, name, facts, [FOLDER])
+        # What has a fault may remember what it did; the reference is kept, to be quick.
+        kept = name == self._reference.name
+        implementation = self._reference if kept else self._made(name)
         how = Examination(num_examples=1, seed=0)
         found: list[Finding] = []
         for test, fixed in _fixed(requirement, case):
             found.append(examine(test, fixed, implementation, how))
             if found[-1].record.outcome is Outcome.VIOLATED:
                 break
-        implementation.close()
+        if not kept:
+            implementation.close()
         return found
+
+    def _made(self, name: str) -> ImplementationProxy:
+        return ImplementationProxy(self._pool, name, _facts(name), [FOLDER])
+
+
+_tests = cache(suite_tests)
+
+
+@cache
+def _facts(name: str) -> Facts:
+    return read_facts(name, [FOLDER])
 
 
 def _fixed(requirement: str, case: str | Case | None) -> list[tuple[SuiteTest, Case]]:
-    tests = suite_tests()
+    tests = _tests()
     if isinstance(case, Case):
         tests = restricted(tests, case)
     found = [

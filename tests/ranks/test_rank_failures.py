@@ -88,7 +88,8 @@ def test_the_message_has_the_cause_its_traceback_and_a_line_for_each_other(pool:
     assert "worker.py" not in text
     assert "\n\noutput of rank 1 of 4:\non the way\n\n" in text
     stopped = "still busy after another rank had failed, so it was killed"
-    lines = [f"  rank {rank} of 4: {stopped}" for rank in (0, 2, 3)]
+    call = "in all_reduce of 4 bytes of float32 on the default group"
+    lines = [f"  rank {rank} of 4: {stopped}, {call}" for rank in (0, 2, 3)]
     assert text.endswith("\n".join(["consequences:", *lines]))
 
 
