@@ -43,6 +43,7 @@ FAULTS = [
     ("lenient:RefusesScalesAsInvalid", "PLAN-SCALE", "unequal scales"),
     ("lenient:PlansHalfOfWhatIsScaled", "PLAN-SCALE", "equal scales"),
     ("memories:OrdersByHash", "PLAN-DETERMINISTIC", CORE),
+    ("memories:TurnsWhereHashesAreFixed", "PLAN-DETERMINISTIC", BACK),
     ("memories:OrdersByProcess", "PLAN-DETERMINISTIC", CORE),
     ("memories:TurnsEverySecondPlan", "PLAN-DETERMINISTIC", EVEN),
     ("memories:RefusesKnownPlans", "PLAN-DETERMINISTIC", EVEN),

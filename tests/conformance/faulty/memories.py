@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +22,14 @@ from pytest_affine.plans import TransferPlan
 class OrdersByHash(FaultyPlanner):
     def changed(self, plan: TransferPlan) -> TransferPlan:
         return with_segments(plan, sorted(plan.segments, key=lambda segment: hash(repr(segment))))
+
+
+class TurnsWhereHashesAreFixed(FaultyPlanner):
+    """As they are with PYTHONHASHSEED=0."""
+
+    def changed(self, plan: TransferPlan) -> TransferPlan:
+        step = 1 if sys.flags.hash_randomization else -1
+        return with_segments(plan, plan.segments[::step])
 
 
 class OrdersByProcess(FaultyPlanner):
