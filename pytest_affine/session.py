@@ -46,10 +46,15 @@ def configure(config: pytest.Config, name: str) -> None:
     if name:
         search_path = (str(config.invocation_params.dir), str(config.rootpath))
         facts = _facts(config, name, search_path)
-        config.pluginmanager.register(
-            Certification(name=name, options=options, facts=facts, search_path=search_path),
-            PLUGIN_NAME,
+        certification = Certification(
+            name=name, options=options, facts=facts, search_path=search_path
         )
+        if options.case is not None and not any(certification.tests.values()):
+            raise pytest.UsageError(
+                f"--affine-case: no test of the suite takes a case of kind {options.case.kind!r} "
+                f"whose detail has the keys {sorted(options.case.detail)}"
+            )
+        config.pluginmanager.register(certification, PLUGIN_NAME)
 
 
 def _facts(config: pytest.Config, name: str, search_path: tuple[str, ...]) -> Facts:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 from hypothesis import strategies as st
@@ -19,6 +18,7 @@ from pytest_affine.builders import (
     segmented_map,
     sub_param_map,
 )
+from pytest_affine.builders.numbering import renumbered_map
 from pytest_affine.contract.cases import Case
 from pytest_affine.geometry import row_major_strides
 from pytest_affine.maps import Padding, ParamAffineMap
@@ -120,7 +120,7 @@ def maps(
     if draw(st.booleans()):
         built = draw(_padded(built))
     numbers = draw(st.permutations(range(max_locations)))
-    return _renumbered(built, numbers[:num_locations])
+    return renumbered_map(built, numbers[:num_locations])
 
 
 def _built(shape: tuple[int, ...], num_locations: int) -> SearchStrategy[ParamAffineMap]:
@@ -142,22 +142,6 @@ def _padded(draw: DrawFn, map_: ParamAffineMap) -> ParamAffineMap:
             block = Padding((num_rows, *inner), math.prod(shape), row_major_strides(shape))
             padding[location] = [block]
     return ParamAffineMap(map_.logical_shape, shapes, map_.pieces_by_location, padding)
-
-
-def _renumbered(map_: ParamAffineMap, numbers: Sequence[int]) -> ParamAffineMap:
-    new = dict(zip(map_.locations, numbers, strict=True))
-    pieces = {
-        new[location]: [
-            replace(piece, locations=tuple(new[at] for at in piece.locations)) for piece in held
-        ]
-        for location, held in map_.pieces_by_location
-    }
-    return ParamAffineMap(
-        map_.logical_shape,
-        {new[location]: shape for location, shape in map_.shard_shapes},
-        pieces,
-        {new[location]: blocks for location, blocks in map_.padding_by_location},
-    )
 
 
 @st.composite

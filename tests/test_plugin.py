@@ -188,6 +188,10 @@ def test_a_plain_run_prints_nothing_of_the_plugin(pytester):
         ),
         (["--affine-case={}"], "--affine-case: case lacks the key 'kind'"),
         (
+            ['--affine-case={"kind":"builder"}', "--affine-certify=broken:Planner"],
+            "no test of the suite takes a case of kind 'builder' whose detail has the keys []",
+        ),
+        (
             ["--affine-certify=referense"],
             "unknown implementation 'referense'; the known ones are deepspeed, reference",
         ),

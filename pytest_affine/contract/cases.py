@@ -22,6 +22,8 @@ KINDS = {
 }
 """What a case can be, by the kind that its JSON names."""
 
+WITHOUT_SYNC = ("builder", "document")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
@@ -73,6 +75,8 @@ class Case:
         kind = json_field(entry, "kind", str, "case")
         if kind not in KINDS:
             raise InvalidMapError(f"case.kind is {kind!r}; the known ones: {', '.join(KINDS)}")
-        sync = Sync.from_dict(entry["sync"]) if "sync" in entry else None
+        sync = None
+        if kind not in WITHOUT_SYNC:
+            sync = Sync.from_dict(json_field(entry, "sync", dict, "case"))
         detail = json_field(entry, "detail", dict, "case") if "detail" in entry else {}
         return cls(name=name, kind=kind, sync=sync, detail=detail)

@@ -240,7 +240,7 @@ FAULTS: dict[str, tuple[str, str, str, Case | str | None]] = {
         "refusals:TakesSizesOnTrust",
         "EXEC-REFUSE",
         "shards declared as replicas (F14)",
-        "a missing source buffer",
+        None,
     ),
     "F15": (
         "layouts:TreatsPaddingAsData",
@@ -356,3 +356,9 @@ def test_the_reference_has_no_known_fault(judge: Judge, requirement: str, smalle
 def test_a_fault_is_hidden_by_an_easy_input(judge: Judge, fault: str) -> None:
     name, requirement, _, easy = FAULTS[fault]
     assert judge.outcome(f"faulty.{name}", requirement, easy) is Outcome.CONFORMANT
+
+
+def test_sizes_taken_on_trust_are_hidden_by_real_replicas(judge: Judge) -> None:
+    """F14."""
+    outcome = judge.outcome("faulty.refusals:TakesSizesOnTrust", "EXEC-EXACT", "replicas to split")
+    assert outcome is Outcome.CONFORMANT

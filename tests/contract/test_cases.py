@@ -30,6 +30,7 @@ def test_name_and_core_shape_are_no_part_of_the_id():
         ("{}", "case lacks the key 'kind'; it has \\[\\]"),
         ('{"kind": "plan"}', "case.kind is 'plan'; the known ones: sync, invalid map, builder"),
         ('{"kind": "sync", "sync": {}}', "sync lacks the key 'parameters'"),
+        ('{"kind": "refusal", "detail": {}}', "case lacks the key 'sync'; it has"),
         ('{"kind": "builder", "detail": 3}', "case.detail must be a JSON object, got 3"),
     ],
 )
