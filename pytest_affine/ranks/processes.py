@@ -6,6 +6,7 @@ import atexit
 import os
 import select
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -64,7 +65,10 @@ class Process:
                 os.kill(self.pid, number)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Let go of it, and end what it has left behind: it leads a process group of its own."""
+        if pid := getattr(self, "pid", None):
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
         self._status.close()
 
     def _read(self, seconds: float) -> int:

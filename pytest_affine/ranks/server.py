@@ -83,6 +83,8 @@ class _Server:
     def end_all(self) -> None:
         for pid in self._statuses:
             os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
         for pid in self._statuses:
             os.waitpid(pid, 0)
 
@@ -121,6 +123,7 @@ class _Server:
     def _become(self, what: int, status: int, channel: int, output: int, stack: int) -> NoReturn:
         try:
             self._leave(status)
+            os.setpgid(0, 0)
             _die_with(self._pid)
             os.dup2(output, 1)
             os.dup2(output, 2)

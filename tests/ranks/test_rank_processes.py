@@ -54,6 +54,18 @@ def test_close_ends_all_ranks_and_can_be_repeated() -> None:
     pool.close()
 
 
+def test_what_a_rank_has_forked_ends_with_the_rank() -> None:
+    def fork() -> int:
+        if (pid := os.fork()) == 0:
+            time.sleep(1000)
+        return pid
+
+    with RankPool(2) as pool:
+        forked = pool.run(fork)
+        assert all(map(_is_running, forked))
+    _assert_gone(forked, 5)
+
+
 def test_leaving_a_pool_as_a_context_closes_it() -> None:
     with RankPool(1) as pool:
         pids = pool.run(os.getpid)
