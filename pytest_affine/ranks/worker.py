@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import faulthandler
 import importlib
+import io
 import os
 import pickle
 import random
@@ -23,7 +24,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from pytest_affine.ranks.channel import Channel, Message
 from pytest_affine.ranks.failures import Kind, RankError, describe, text_of, type_name
@@ -105,8 +106,7 @@ def main(channel_descriptor: int, stack: int) -> NoReturn:
     channel = Channel(socket.socket(fileno=channel_descriptor), blocking=True)
     faulthandler.enable(stack)
     faulthandler.register(signal.SIGUSR1, stack)
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(write_through=True, errors="backslashreplace")  # type: ignore[union-attr]
+    sys.stdout, sys.stderr = _unbuffered(1), _unbuffered(2)
     pid = os.getpid()
     while (call := channel.receive()) is not None:
         for descriptor in (1, stack):
@@ -118,6 +118,12 @@ def main(channel_descriptor: int, stack: int) -> NoReturn:
             break  # a fork that the function made and let return
         channel.send((*answer, pickle.dumps(_watch and _watch.leftovers())))
     os._exit(0)
+
+
+def _unbuffered(descriptor: int) -> TextIO:
+    """A text stream that keeps nothing back: what a rank has printed is there when it dies."""
+    raw = open(descriptor, "wb", buffering=0, closefd=False)  # noqa: SIM115 - as long as the rank
+    return io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace", write_through=True)
 
 
 def _answer(context: bytes, function: bytes, arguments: bytes) -> Message:
