@@ -58,6 +58,28 @@ def measure_pool() -> list[float]:
     return [cold, sorted(restarts)[NUM_TESTS // 2], sorted(calls)[NUM_CALLS // 2]]
 
 
+def reduce_often() -> float:
+    """Seconds of CPU of one small all_reduce in a group of one, where nobody is waited for."""
+    import torch
+    import torch.distributed as dist
+
+    value = torch.ones(1)
+    started = time.process_time()
+    for _ in range(NUM_CALLS):
+        dist.all_reduce(value)
+    return (time.process_time() - started) / NUM_CALLS
+
+
+def measure_tap() -> list[float]:
+    """A collective with the wire tap and without, in seconds of the rank's CPU."""
+    from pytest_affine.ranks import RankPool, tap
+
+    with RankPool(1) as pool:
+        tapped = min(pool.run(reduce_often)[0] for _ in range(NUM_TESTS))
+        pool.run(tap.uninstall)
+        return [tapped, min(pool.run(reduce_often)[0] for _ in range(NUM_TESTS))]
+
+
 def join_and_leave(rank: int, path: str) -> None:
     import torch.distributed as dist
 
@@ -149,6 +171,7 @@ def measure_torch(name: str, num_tests: int) -> list[float]:
 MODES: dict[str, Callable[[], list[float]]] = {
     "torch": lambda: [seconds(lambda: __import__("torch.distributed"))],
     "pool": measure_pool,
+    "tap": measure_tap,
     "fork server": measure_fork_server,
     "MultiProcessTestCase": lambda: measure_torch("MultiProcessTestCase", 3),
     "MultiProcContinuousTest": lambda: measure_torch("MultiProcContinuousTest", NUM_TESTS),
@@ -170,6 +193,8 @@ def main() -> None:
             f"{peer:26}{first:>15.2f} s {first / cold:>5.1f}x{further * 1e3:>14.2f} ms"
             f" {further / (restart if peer == 'fork server' else call):>6.1f}x"
         )
+    tapped, untapped = in_fresh_interpreter("tap")
+    print(f"one collective: {tapped * 1e6:.0f} us with the tap, {untapped * 1e6:.0f} us without")
     print(f"cold start over one import of torch: {cold / imported:.2f}")
 
 

@@ -10,7 +10,14 @@ import pytest
 
 from pytest_affine.contract.cases import Case
 from pytest_affine.errors import AffineTransferError
-from pytest_affine.plugin import DEFAULT_EXAMPLES, DEFAULT_RANKS, DEFAULT_TIMEOUT, INI
+from pytest_affine.plugin import (
+    DEFAULT_EXAMPLES,
+    DEFAULT_LEASE_TIMEOUT,
+    DEFAULT_RANKS,
+    DEFAULT_TIMEOUT,
+    INI,
+)
+from pytest_affine.ranks.hosts import launched_hosts
 
 __all__ = ["LEAST_TIMEOUT", "Options", "read_options"]
 
@@ -32,6 +39,8 @@ class Options:
     Attributes:
         num_ranks: size of the process group.
         backend: its backend.
+        device_ids: the devices that the session may use; all there are if None.
+        lease_timeout: seconds that ranks may wait for devices that others have leased.
         timeout: seconds that one call in the ranks may take.
         seed: seed of everything that is drawn.
         num_examples: how many cases each property test draws.
@@ -40,6 +49,8 @@ class Options:
 
     num_ranks: int
     backend: str
+    device_ids: tuple[int, ...] | None
+    lease_timeout: float
     timeout: float
     seed: int
     num_examples: int
@@ -48,21 +59,40 @@ class Options:
 
 def read_options(config: pytest.Config) -> Options:
     """Read and check the options; `pytest.UsageError` names the option, the value and the rule."""
+    num_ranks = len(launched_hosts()) or DEFAULT_RANKS
     return Options(
-        num_ranks=_number(config, "affine_ranks", int, DEFAULT_RANKS, least=1, most=MAX_RANKS),
+        num_ranks=_number(config, "affine_ranks", int, num_ranks, least=1, most=MAX_RANKS),
         backend=config.getoption("affine_backend") or "gloo",
-        timeout=_number(
-            config,
-            "affine_timeout",
-            float,
-            DEFAULT_TIMEOUT,
-            least=LEAST_TIMEOUT,
-            most=MOST_TIMEOUT,
-        ),
+        device_ids=_device_ids(config),
+        lease_timeout=_seconds(config, "affine_lease_timeout", DEFAULT_LEASE_TIMEOUT),
+        timeout=_seconds(config, "affine_timeout", DEFAULT_TIMEOUT),
         seed=_number(config, "affine_seed", int, 0, least=0, most=2**63 - 1),
         num_examples=_number(config, "affine_examples", int, DEFAULT_EXAMPLES, least=1, most=10**6),
         case=_case(config.getoption("affine_case")),
     )
+
+
+def _given(config: pytest.Config, name: str) -> tuple[str | None, str]:
+    """What was given, and the name of the option that says so."""
+    text, option = config.getoption(name), "--" + name.replace("_", "-")
+    if text is None and name in INI:
+        text, option = config.getini(name) or None, f"the ini option {name}"
+    return text, option
+
+
+def _device_ids(config: pytest.Config) -> tuple[int, ...] | None:
+    text, option = _given(config, "affine_devices")
+    if not text:
+        return None
+    try:
+        return tuple(map(int, text.split(",")))
+    except ValueError:
+        rule = "must be integers with commas between them"
+        raise pytest.UsageError(f"{option} {rule}, got {text!r}") from None
+
+
+def _seconds(config: pytest.Config, name: str, default: float) -> float:
+    return _number(config, name, float, default, least=LEAST_TIMEOUT, most=MOST_TIMEOUT)
 
 
 def _number(
@@ -74,9 +104,7 @@ def _number(
     least: Number,
     most: Number,
 ) -> Number:
-    text, option = config.getoption(name), "--" + name.replace("_", "-")
-    if text is None and name in INI:
-        text, option = config.getini(name) or None, f"the ini option {name}"
+    text, option = _given(config, name)
     if text is None:
         return default
     try:

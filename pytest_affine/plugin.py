@@ -6,13 +6,14 @@ import pytest
 
 __all__: list[str] = []
 
-pytest_plugins = ["pytest_affine.fixtures.ranks"]
+pytest_plugins = ["pytest_affine.fixtures.ranks", "pytest_affine.launched"]
 
 DEFAULT_RANKS = 4
 DEFAULT_TIMEOUT = 30.0
+DEFAULT_LEASE_TIMEOUT = 600.0
 DEFAULT_EXAMPLES = 25
 
-INI = ("affine_timeout",)
+INI = ("affine_timeout", "affine_devices", "affine_lease_timeout")
 """Options of which the ini file has one of the same name, for when they aren't given."""
 
 
@@ -36,6 +37,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="gloo, nccl or xccl (default: gloo)",
     )
     group.addoption(
+        "--affine-devices",
+        metavar="ID,ID,...",
+        help="ids of the devices that this session may use (default: all there are), "
+        "of which each rank leases one",
+    )
+    group.addoption(
+        "--affine-lease-timeout",
+        metavar="SECONDS",
+        help="how long ranks wait for devices that others have leased "
+        f"(default: {DEFAULT_LEASE_TIMEOUT:g})",
+    )
+    group.addoption(
         "--affine-timeout",
         metavar="SECONDS",
         help=f"deadline of one call in the ranks (default: {DEFAULT_TIMEOUT:g})",
@@ -57,25 +70,35 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addini("affine_certify", "implementation that a plain run of pytest certifies")
     parser.addini("affine_timeout", "default of --affine-timeout")
+    parser.addini("affine_devices", "default of --affine-devices")
+    parser.addini("affine_lease_timeout", "default of --affine-lease-timeout")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Check what was asked for, before anything is collected; set up certifying if it was."""
-    name = config.getoption("affine_certify")
-    if name is None:
-        name = config.getini("affine_certify")
-    given = any(config.getoption(option) is not None for option in RUNNING)
-    if not (name or given):
-        return
-    from pytest_affine.session import configure
+    if is_used(config):
+        from pytest_affine.session import configure
 
-    configure(config, name)
+        configure(config, _certified(config))
+
+
+def is_used(config: pytest.Config) -> bool:
+    """Whether the command line asks for anything here, or the ini file for certifying."""
+    given = any(config.getoption(option) is not None for option in RUNNING)
+    return given or bool(_certified(config))
+
+
+def _certified(config: pytest.Config) -> str:
+    name: str | None = config.getoption("affine_certify")
+    return config.getini("affine_certify") if name is None else name
 
 
 RUNNING = (
     "affine_ranks",
     "affine_backend",
+    "affine_devices",
+    "affine_lease_timeout",
     "affine_timeout",
     "affine_seed",
     "affine_examples",

@@ -20,8 +20,16 @@ from pytest_affine.contract.resident import Facts, read_facts
 from pytest_affine.contract.suite import SuiteTest, planned_cases, restricted, suite_tests
 from pytest_affine.contract.verdict import Verdict, judge
 from pytest_affine.items import PROPERTY, SuiteFile, SuiteItem
+from pytest_affine.multirank.leasing import lessor_of
 from pytest_affine.options import Options, read_options
-from pytest_affine.ranks import RankFailure, RankPool, RankSetupError, check_backend, spawn
+from pytest_affine.ranks import (
+    Lessor,
+    RankFailure,
+    RankPool,
+    RankSetupError,
+    check_backend,
+    spawn,
+)
 from pytest_affine.summary import header_line, summary_lines
 
 __all__ = ["Certification", "configure"]
@@ -40,14 +48,18 @@ def configure(config: pytest.Config, name: str) -> None:
     """
     options = read_options(config)
     try:
-        check_backend(options.backend, options.num_ranks)
+        check_backend(options.backend, options.num_ranks, options.device_ids)
     except RankSetupError as error:
         raise pytest.UsageError(str(error)) from None
     if name:
         search_path = (str(config.invocation_params.dir), str(config.rootpath))
         facts = _facts(config, name, search_path)
         certification = Certification(
-            name=name, options=options, facts=facts, search_path=search_path
+            name=name,
+            options=options,
+            lessor=lessor_of(config),
+            facts=facts,
+            search_path=search_path,
         )
         if options.case is not None and not any(certification.tests.values()):
             raise pytest.UsageError(
@@ -77,6 +89,7 @@ class Certification:
 
     name: str
     options: Options
+    lessor: Lessor
     facts: Facts
     search_path: tuple[str, ...]
     records: list[Record] = field(default_factory=list)
@@ -98,6 +111,8 @@ class Certification:
             backend=self.options.backend,
             deadline=self.options.timeout,
             seed=self.options.seed,
+            device_ids=self.options.device_ids,
+            lessor=self.lessor,
         )
         return ImplementationProxy(pool, self.name, self.facts, self.search_path)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_affine.ranks import current_rank, device
+from pytest_affine.ranks import current_rank, device, device_id
 from pytest_affine.ranks.failures import text_of
 from pytest_affine.ranks.pickling import REDUCERS
 
@@ -114,6 +114,7 @@ PER_RANK = {
     "affine_rank": PerRank("affine_rank", current_rank),
     "affine_world_size": PerRank("affine_world_size", _world_size),
     "affine_device": PerRank("affine_device", device),
+    "affine_device_id": PerRank("affine_device_id", device_id),
     "affine_wire": PerRank("affine_wire", _wire),
 }
 """Values of fixtures, by name."""

@@ -40,7 +40,7 @@ def run_body(item: pytest.Function) -> bool | None:
     ranks = ranks_of(item)
     try:
         text = _returned(ranks.run(item.obj, **arguments))
-    except (RankFailure, TypeError) as error:
+    except (RankFailure, RankSetupError, TypeError) as error:
         text = str(error)
     if text:
         pytest.fail(text, pytrace=False)

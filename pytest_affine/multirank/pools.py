@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from pytest_affine.multirank.leasing import lessor_of
 from pytest_affine.options import LEAST_TIMEOUT, MAX_RANKS, MOST_TIMEOUT, read_options
 from pytest_affine.ranks import RankPool
 from pytest_affine.ranks.processes import PRELOADED
@@ -53,7 +54,13 @@ def pool_for(request: Request, config: pytest.Config) -> RankPool:
     pools = config.stash[_POOLS]
     kind = request.num_ranks, options.backend
     if kind not in pools:
-        pools[kind] = RankPool(request.num_ranks, backend=options.backend, seed=options.seed)
+        pools[kind] = RankPool(
+            request.num_ranks,
+            backend=options.backend,
+            seed=options.seed,
+            device_ids=options.device_ids,
+            lessor=lessor_of(config),
+        )
     return pools[kind]
 
 

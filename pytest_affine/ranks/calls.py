@@ -11,21 +11,20 @@ import os
 import pickle
 import select
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 from pytest_affine.ranks.channel import Message
 from pytest_affine.ranks.diagnosis import diagnosed
 from pytest_affine.ranks.failures import Kind, RankError, RankFailure, describe
+from pytest_affine.ranks.hosts import LOCAL
 from pytest_affine.ranks.idle import Leftovers, left_behind
 from pytest_affine.ranks.members import Member, dump_stacks, end, launch
 from pytest_affine.ranks.pickling import dumps
-from pytest_affine.ranks.processes import START_SECONDS, fork_server
+from pytest_affine.ranks.processes import START_SECONDS
 from pytest_affine.ranks.wire import Sighting
 from pytest_affine.ranks.worker import Context
 
@@ -102,19 +101,13 @@ def run_alone(
         environment["PYTHONHASHSEED"] = str(hash_seed)
     context = pickled_context(environment=environment)
     message = context, pickled_function(function), pickled_arguments(*args)
-    with new_folder() as folder:
-        member = launch(0, name, Path(folder), hash_seed=hash_seed)
-        try:
-            (value,) = call([member], [message], deadline)
-        finally:
-            end([member])
+    member = launch(LOCAL, 0, name, hash_seed=hash_seed)
+    try:
+        (value,) = call([member], [message], deadline)
+    finally:
+        end([member])
     result: T = value
     return result
-
-
-def new_folder() -> tempfile.TemporaryDirectory[str]:
-    """A folder for the files of a few processes; the fork server removes what we cannot."""
-    return tempfile.TemporaryDirectory(dir=fork_server().folder, ignore_cleanup_errors=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,8 +127,10 @@ class _Reply:
         return not self.died, self.time, waits
 
 
-def _reply(head: bytes, value: bytes, leftovers: bytes) -> _Reply:
+def _reply(member: Member, message: Message) -> _Reply:
+    head, value, leftovers = message
     error, when = pickle.loads(head)
+    when += member.host.clock_offset
     return _Reply(error=error, time=when, value=value, leftovers=pickle.loads(leftovers))
 
 
@@ -160,7 +155,7 @@ class _Gathering:
             for member in list(self._busy):
                 message, ended = member.receive()
                 if message is not None:
-                    self._settle(member, _reply(*message))
+                    self._settle(member, _reply(member, message))
                 elif ended:
                     self._bury(member)
         for member in list(self._busy):

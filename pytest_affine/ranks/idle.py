@@ -19,12 +19,16 @@ class Leftovers:
         problems: what is wrong whatever other ranks say.
         sent: by peer, how many messages the rank sent to it.
         asked: by peer, how many messages the rank asked of it.
+        sent_bytes: by peer, the bytes of what was sent.
+        asked_bytes: by peer, the bytes that there was room for in what was asked for and came.
         collectives: by name of a group, its ranks and how many collectives the rank entered.
     """
 
     problems: tuple[str, ...]
     sent: tuple[int, ...]
     asked: tuple[int, ...]
+    sent_bytes: tuple[int, ...]
+    asked_bytes: tuple[int, ...]
     collectives: Mapping[str, tuple[tuple[int, ...], int]]
 
 
@@ -53,6 +57,10 @@ def _unmatched_messages(leftovers: Mapping[int, Leftovers]) -> list[tuple[int, s
             if num_sent != num_asked:
                 what = f"rank {rank} sent {_messages(num_sent)} to rank {peer}"
                 found.append((rank, f"{what}, which asked for {num_asked}"))
+            elif theirs and ours.sent_bytes[peer] != theirs.asked_bytes[rank]:
+                # gloo leaves the rest of a larger buffer as it was, and says nothing.
+                what = f"rank {rank} sent {ours.sent_bytes[peer]} bytes to rank {peer}"
+                found.append((rank, f"{what}, which asked for {theirs.asked_bytes[rank]}"))
         for peer, num_asked in enumerate(ours.asked):
             if num_asked and peer not in leftovers:
                 what = f"rank {rank} asked for {_messages(num_asked)} from rank {peer}"

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
-import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from pytest_affine.ranks import server, worker
 from pytest_affine.ranks.channel import Channel, Message
-from pytest_affine.ranks.failures import Kind, RankError
+from pytest_affine.ranks.failures import Kind, RankError, RankSetupError
+from pytest_affine.ranks.hosts import Host, HostLostError
 from pytest_affine.ranks.page import page_path, read
-from pytest_affine.ranks.processes import Process, fork_server
+from pytest_affine.ranks.processes import Process, give_up_server
 from pytest_affine.ranks.wire import TAP_FILES, Sighting
+
+T = TypeVar("T")
 
 _DUMP_SECONDS = 0.5
 _END_SECONDS = 5.0
@@ -36,10 +41,10 @@ class Member:
 
     rank: int
     name: str
+    host: Host
     channel: Channel
     process: Process
-    output: Path
-    stack: Path
+    folder: Path
 
     def receive(self) -> tuple[Message | None, bool]:
         """The rank's answer if it is there, and whether the rank has ended."""
@@ -49,7 +54,8 @@ class Member:
 
     def failure(self, kind: Kind, message: str) -> RankError:
         """A failure that the rank cannot tell, with the Python stack that it left."""
-        return RankError(kind=kind, message=message, traceback=_python_stack(self.stack))
+        stack = self._look(Path.read_text, self.folder / "stack", "utf-8", "replace")
+        return RankError(kind=kind, message=message, traceback=_python_stack(stack or ""))
 
     def death(self, *, before: bool) -> RankError:
         """How the process ended, during its call or `before` that."""
@@ -62,34 +68,50 @@ class Member:
 
     def sighting(self) -> Sighting | None:
         """What the rank did last on the wire; it may be stuck or dead."""
-        return read(page_path(self.output.parent, self.rank))
+        return self._look(read, page_path(self.folder))
 
     def printed(self) -> str:
         """The end of what the rank printed in its current call."""
-        with open(self.output, "rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(size - _TAIL_BYTES, 0))
-            return file.read().decode(errors="replace")
+        return self._look(_tail, self.folder / "output") or ""
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal unless it has ended."""
+        if not self.process.wait(0):
+            self._look(_send_signal, self.process.pid, number)
+
+    def stack_bytes(self) -> int:
+        """How much of its Python stack it has written."""
+        return self._look(os.path.getsize, self.folder / "stack") or 0
+
+    def close(self) -> None:
+        """Let go of it, once it has ended, and remove what it has left: processes and files."""
+        self.process.close()
+        self._look(_remove, self.process.pid, self.folder)
+
+    def _look(self, function: Callable[..., T], *args: object) -> T | None:
+        """What a function finds there; None if nobody can look any more."""
+        try:
+            return self.host.run(function, *args)
+        except HostLostError:
+            return None
 
 
-def launch(rank: int, name: str, folder: Path, *, hash_seed: int | None = None) -> Member:
-    """Start a process that waits for calls; its files are in the folder."""
-    output, stack = folder / f"output-{rank}", folder / f"stack-{rank}"
-    ours, theirs = socket.socketpair()
-    descriptors = [theirs.detach()]
+def launch(host: Host, rank: int, name: str, *, hash_seed: int | None = None) -> Member:
+    """Start a process that waits for calls; RankSetupError says what kept it from starting."""
+    channel, status, folder = host.launch(hash_seed=hash_seed)
     try:
-        for path in (output, stack):
-            descriptors.append(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
-        process = fork_server().launch(descriptors, hash_seed=hash_seed)
-    except BaseException:
-        ours.close()
-        raise
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
-    channel = Channel(ours, blocking=False)
+        process = Process(status)
+    except OSError as error:
+        channel.close()
+        log = host.run(give_up_server)
+        raise RankSetupError(f"the fork server starts no process: {error}\n{log}") from None
     return Member(
-        rank=rank, name=name, channel=channel, process=process, output=output, stack=stack
+        host=host,
+        rank=rank,
+        name=name,
+        channel=Channel(channel, blocking=False),
+        process=process,
+        folder=folder,
     )
 
 
@@ -99,21 +121,21 @@ def end(members: Sequence[Member], patience: float = 0.0) -> None:
         member.channel.close()
     _wait_for_ends(members, patience)
     for member in members:
-        member.process.send_signal(signal.SIGKILL)
+        member.send_signal(signal.SIGKILL)
     _wait_for_ends(members, _END_SECONDS)
     for member in members:
-        member.process.close()
+        member.close()
 
 
 def dump_stacks(members: Sequence[Member]) -> None:
     """Have the ranks write their Python stacks, and wait a little until they have."""
     for member in members:
-        member.process.send_signal(signal.SIGUSR1)
+        member.send_signal(signal.SIGUSR1)
     limit = time.monotonic() + _DUMP_SECONDS
     before: list[int] = []
     while time.monotonic() < limit:
         time.sleep(_POLL_SECONDS)
-        sizes = [member.stack.stat().st_size for member in members]
+        sizes = [member.stack_bytes() for member in members]
         if all(sizes) and sizes == before:
             return
         before = sizes
@@ -125,9 +147,28 @@ def _wait_for_ends(members: Sequence[Member], seconds: float) -> None:
         member.process.wait(limit - time.monotonic())
 
 
-def _python_stack(path: Path) -> str:
+def _tail(path: Path) -> str:
+    with open(path, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - _TAIL_BYTES, 0))
+        return file.read().decode(errors="replace")
+
+
+def _send_signal(pid: int, number: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _remove(pid: int, folder: Path) -> None:
+    """End what a process has forked, since it led a process group of its own, and its files."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+    shutil.rmtree(folder, ignore_errors=True)  # the fork server removes what we cannot
+
+
+def _python_stack(stack: str) -> str:
     """What faulthandler wrote, without our own frames and the list of extension modules."""
-    lines = path.read_text(errors="replace").splitlines()
+    lines = stack.splitlines()
     return "\n".join(line for line in lines if not any(part in line for part in _NOT_SHOWN))
 
 

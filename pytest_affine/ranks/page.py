@@ -109,9 +109,9 @@ def packed(facts: Facts) -> bytes:
     return data
 
 
-def page_path(folder: Path, rank: int) -> Path:
-    """Where the page of a rank is."""
-    return folder / f"wire-{rank}"
+def page_path(folder: Path) -> Path:
+    """Where the page of a rank is, in its folder."""
+    return folder / "wire"
 
 
 def read(path: Path) -> Sighting | None:

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from functools import partial
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_affine.ranks.backends import BACKENDS, check_backend
 from pytest_affine.ranks.calls import (
     call,
-    new_folder,
     pickled_arguments,
     pickled_context,
     pickled_function,
 )
 from pytest_affine.ranks.channel import Message
 from pytest_affine.ranks.failures import RankFailure
+from pytest_affine.ranks.hosts import hosts_for, launched_hosts
+from pytest_affine.ranks.leases import Lease, Lessor
+from pytest_affine.ranks.meeting import meet_at_launcher, meet_in_file
 from pytest_affine.ranks.members import Member, end, launch
-from pytest_affine.ranks.processes import START_SECONDS, ForkServer, fork_server
+from pytest_affine.ranks.processes import START_SECONDS
 from pytest_affine.ranks.worker import join
+
+if TYPE_CHECKING:
+    from torch._C._distributed_c10d import Store
 
 T = TypeVar("T")
 
@@ -34,6 +39,9 @@ class RankPool:
     They start with the first call, or with `start`. In a call random, numpy (where imported) and
     torch are seeded with `seed` plus the rank. The controller calls all methods, from one thread.
 
+    Where the backend needs devices, or with `device_ids`, each rank has one of them, leased from
+    the start of the ranks to their end; pools of one session share a `lessor`.
+
     Attributes:
         num_ranks: size of the process group.
         backend: its backend.
@@ -43,18 +51,26 @@ class RankPool:
     """
 
     def __init__(
-        self, num_ranks: int, *, backend: str = "gloo", deadline: float = 30.0, seed: int = 0
+        self,
+        num_ranks: int,
+        *,
+        backend: str = "gloo",
+        deadline: float = 30.0,
+        seed: int = 0,
+        device_ids: Sequence[int] | None = None,
+        lessor: Lessor | None = None,
     ) -> None:
-        check_backend(backend, num_ranks)
+        self._devices = check_backend(backend, num_ranks, device_ids)
         self.num_ranks = num_ranks
         self.backend = backend
         self.deadline = deadline
         self.generation = 0
         self.printed: dict[int, str] = {}
         self._seed = seed
-        self._server: ForkServer | None = None
+        self._lessor = lessor or Lessor()
+        self._lease: Lease | None = None
+        self._servers: list[object] = []
         self._members: list[Member] = []
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._closed = False
 
     @property
@@ -65,22 +81,23 @@ class RankPool:
     def start(self) -> None:
         """Start the ranks unless they run; ranks that went with their server are replaced.
 
-        Raises RankSetupError, or RankFailure from a rank.
+        Raises RankSetupError, also where others keep the devices, or RankFailure from a rank.
         """
         if self._closed:
             raise RuntimeError("this pool of ranks is closed")
-        server = fork_server()
-        if self._members and self._server is server:
+        hosts = hosts_for(self.num_ranks)
+        servers = [host.server for host in hosts]
+        if self._members and self._servers == servers:
             return
         self._end()
-        self._server = server
+        self._servers = servers
         self.generation += 1
-        self._folder = new_folder()
-        folder = Path(self._folder.name)
         try:
-            for rank in range(self.num_ranks):
-                self._members.append(launch(rank, f"rank {rank} of {self.num_ranks}", folder))
-            self._join(folder / "store")
+            if self._devices:
+                self._lease = self._lessor.lease(self._devices, self.num_ranks, self.discard)
+            for rank, host in enumerate(hosts):
+                self._members.append(launch(host, rank, f"rank {rank} of {self.num_ranks}"))
+            self._join()
         except BaseException:
             self._end()
             raise
@@ -147,15 +164,30 @@ class RankPool:
         """Close the pool."""
         self.close()
 
-    def _join(self, store: Path) -> None:
-        context = pickled_context(self._seed, os.environ)
+    def _join(self) -> None:
+        # A launched process has an environment of its own, which its rank has already.
+        context = pickled_context(self._seed, None if launched_hosts() else os.environ)
         work = pickled_function(join)
-        row = BACKENDS[self.backend]
-        messages = [
-            (context, work, pickled_arguments(rank, self.num_ranks, row, str(store)))
-            for rank in range(self.num_ranks)
-        ]
+        row, open_store = BACKENDS[self.backend], self._meeting()
+        messages = []
+        for member in self._members:
+            index = self._lease.ids[member.rank] if self._lease else member.host.device_index
+            arguments = pickled_arguments(
+                member.rank,
+                self.num_ranks,
+                row,
+                open_store,
+                folder=member.folder,
+                device_index=index,
+                address=member.host.address,
+            )
+            messages.append((context, work, arguments))
         call(self._members, messages, START_SECONDS)
+
+    def _meeting(self) -> Callable[[int], Store]:
+        if launched_hosts():
+            return partial(meet_at_launcher, secrets.token_hex(8))
+        return partial(meet_in_file, str(self._members[0].folder / "meeting"))
 
     def _run(
         self,
@@ -199,9 +231,9 @@ class RankPool:
     def _end(self, patience: float = 0.0) -> None:
         members, self._members = self._members, []
         end(members, patience)
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
+        if self._lease is not None:
+            self._lessor.give_back(self._lease)
+            self._lease = None
 
 
 def _is_harmless(failure: RankFailure, num_called: int) -> bool:

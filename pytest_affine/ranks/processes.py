@@ -6,7 +6,6 @@ import atexit
 import os
 import select
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -16,7 +15,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from pytest_affine.ranks.failures import RankSetupError
 from pytest_affine.ranks.server import EXECUTE, FORK, NUMBER, main_code
 
 START_SECONDS = 60.0
@@ -36,12 +34,12 @@ class Process:
     where the server is gone and nobody knows.
     """
 
-    def __init__(self, status: int, seconds: float) -> None:
+    def __init__(self, status: int) -> None:
         self._status = open(status, "rb", buffering=0)  # noqa: SIM115
         self.ended = False
         self.exit_code: int | None = None
         try:
-            self.pid = self._read(seconds)
+            self.pid = self._read(START_SECONDS)
         except OSError:
             self.close()
             raise
@@ -58,17 +56,8 @@ class Process:
                 self.exit_code = self._read(0)
         return self.ended
 
-    def send_signal(self, number: int) -> None:
-        """Send a signal unless it has ended."""
-        if not self.wait(0):
-            with suppress(ProcessLookupError):
-                os.kill(self.pid, number)
-
     def close(self) -> None:
-        """Let go of it, and end what it has left behind: it leads a process group of its own."""
-        if pid := getattr(self, "pid", None):
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(pid, signal.SIGKILL)
+        """Let go of it."""
         self._status.close()
 
     def _read(self, seconds: float) -> int:
@@ -105,27 +94,21 @@ class ForkServer:
         """Whether the server listens; it never writes, so there can only be an end to read."""
         return self._control.fileno() >= 0 and not _readable(self._control.fileno(), 0)
 
-    def launch(self, descriptors: Sequence[int], *, hash_seed: int | None = None) -> Process:
-        """Start a process with these descriptors: channel, output, stack.
+    def launch(self, descriptors: Sequence[int], *, hash_seed: int | None = None) -> None:
+        """Start a process with these descriptors: status, channel, output, stack.
 
         It is forked from the server; with a hash seed, and where nothing can be forked, it is a
-        new interpreter. Raises RankSetupError with what the server printed.
+        new interpreter. `Process` takes the other end of the status.
         """
         what = hash_seed
         if what is None:
             what = FORK if _CAN_FORK else EXECUTE
-        status, theirs = os.pipe()
-        try:
-            with suppress(ConnectionError):  # the end of the server shows on the pipe
-                socket.send_fds(self._control, [NUMBER.pack(what)], [theirs, *descriptors])
-        finally:
-            os.close(theirs)
-        try:
-            return Process(status, START_SECONDS)
-        except OSError as error:
-            log = self._log.read_text(errors="replace")
-            self.end()
-            raise RankSetupError(f"the fork server starts no process: {error}\n{log}") from None
+        with suppress(ConnectionError):  # the end of the server shows on the status
+            socket.send_fds(self._control, [NUMBER.pack(what)], descriptors)
+
+    def read_log(self) -> str:
+        """What the server and its processes have printed before they were ranks."""
+        return self._log.read_text(errors="replace")
 
     def end(self) -> None:
         """End the server and all its processes, within a bounded time."""
@@ -152,6 +135,16 @@ def fork_server() -> ForkServer:
             _server.end()
         _server = ForkServer()
         return _server
+
+
+def give_up_server() -> str:
+    """End a server that has started no process; what it printed. The next use starts another."""
+    with _lock:
+        if _server is None:
+            return ""
+        log = _server.read_log()
+        _server.end()
+        return log
 
 
 @atexit.register

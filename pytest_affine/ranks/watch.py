@@ -47,6 +47,8 @@ class Watch:
             problems=tuple(problems),
             sent=tuple(each.sent_messages for each in traffic),
             asked=tuple(each.asked_messages for each in traffic),
+            sent_bytes=tuple(each.sent_bytes for each in traffic),
+            asked_bytes=tuple(each.received_bytes for each in traffic),
             collectives=collectives,
         )
 

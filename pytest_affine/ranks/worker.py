@@ -18,7 +18,7 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -28,11 +28,13 @@ from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from pytest_affine.ranks.channel import Channel, Message
 from pytest_affine.ranks.failures import Kind, RankError, describe, text_of, type_name
+from pytest_affine.ranks.meeting import interface_of
 from pytest_affine.ranks.page import page_path
 from pytest_affine.ranks.pickling import dumps
 
 if TYPE_CHECKING:
     import torch
+    from torch._C._distributed_c10d import Store
 
     from pytest_affine.ranks.backends import Backend
     from pytest_affine.ranks.watch import Watch
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 _FOREVER = timedelta(days=1)  # the deadlines are the controller's
 _rank: int | None = None
 _device: torch.device | None = None
+_device_id: int | None = None
 _watch: Watch | None = None
 
 
@@ -67,6 +70,13 @@ def device() -> torch.device:
     return _device
 
 
+def device_id() -> int | None:
+    """The id that this rank leases, None without one; any rank calls it. RuntimeError elsewhere."""
+    if _rank is None:
+        raise RuntimeError("device_id() was called outside ranks: RankPool.run() makes ranks")
+    return _device_id
+
+
 def preload(modules: Sequence[str]) -> None:
     """Import in the fork server what every rank needs, and these modules."""
     from pytest_affine.ranks import watch  # noqa: F401
@@ -76,9 +86,28 @@ def preload(modules: Sequence[str]) -> None:
     _seed_generators(0)
 
 
-def join(rank: int, num_ranks: int, backend: Backend, store: str) -> None:
-    """Become a rank: bind the device, set up the default process group. Every rank calls it."""
-    global _rank, _device, _watch
+def join(
+    rank: int,
+    num_ranks: int,
+    backend: Backend,
+    open_store: Callable[[int], Store],
+    *,
+    folder: Path,
+    device_index: int | None,
+    address: str | None,
+) -> None:
+    """Become a rank: bind the device, set up the default process group. Every rank calls it.
+
+    Args:
+        rank: its number.
+        num_ranks: size of the group.
+        backend: its backend.
+        open_store: opens the store in which the ranks meet, given their number.
+        folder: where the controller looks for the rank's page.
+        device_index: which device it has, and binds where the backend needs one.
+        address: IPv4 address where ranks on other nodes reach it; None if there are none.
+    """
+    global _rank, _device, _device_id, _watch
     import torch
     import torch.distributed as dist
 
@@ -86,18 +115,20 @@ def join(rank: int, num_ranks: int, backend: Backend, store: str) -> None:
     from pytest_affine.ranks.watch import Watch
 
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1").partition(",")[0]))
-    if loopback := [name for _, name in socket.if_nameindex() if name.startswith("lo")]:
-        os.environ["GLOO_SOCKET_IFNAME"] = loopback[0]
-    _rank, _device = rank, backend.bind(rank)
+    # On one node loopback, whatever the host is called; else what the user says, if anything.
+    interface = interface_of(address)
+    if interface and (address is None or "GLOO_SOCKET_IFNAME" not in os.environ):
+        os.environ["GLOO_SOCKET_IFNAME"] = interface
+    _rank, _device_id, _device = rank, device_index, backend.bind(device_index)
     dist.init_process_group(
         backend.name,
-        store=dist.FileStore(store, num_ranks),  # type: ignore[attr-defined]
+        store=open_store(num_ranks),
         rank=rank,
         world_size=num_ranks,
         timeout=_FOREVER,
         device_id=_device if backend.needs_devices else None,
     )
-    tap.install(page_path(Path(store).parent, rank))
+    tap.install(page_path(folder))
     _watch = Watch()
 
 

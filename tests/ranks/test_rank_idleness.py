@@ -194,6 +194,8 @@ def _leftovers(**values: Any) -> Leftovers:
         "problems": (),
         "sent": (0, 0, 0),
         "asked": (0, 0, 0),
+        "sent_bytes": (0, 0, 0),
+        "asked_bytes": (0, 0, 0),
         "collectives": {},
     }
     return Leftovers(**(fields | values))
@@ -205,6 +207,20 @@ def test_messages_that_match_are_nothing_and_counts_may_differ_either_way() -> N
     assert left_behind({0: _leftovers(sent=(0, 1, 0)), 1: _leftovers(asked=(3, 0, 0))}) == {
         0: ["rank 0 sent 1 message to rank 1, which asked for 3"]
     }
+
+
+def test_a_message_that_does_not_fill_the_buffer_it_was_asked_for_is_told(pool: RankPool) -> None:
+    def body() -> None:
+        if dist.get_rank() == 0:
+            dist.send(torch.ones(50), 2)
+        elif dist.get_rank() == 2:
+            dist.recv(torch.zeros(100), 0)
+
+    with pytest.raises(RankFailure) as caught:
+        pool.run(body, check_idle=True)
+    assert caught.value.cause.message == (
+        "left behind: rank 0 sent 200 bytes to rank 2, which asked for 400"
+    )
 
 
 def test_messages_asked_of_a_rank_that_was_not_called_are_told() -> None:

@@ -207,3 +207,15 @@ def test_a_closed_pool_refuses_to_run() -> None:
     pool.close()
     with pytest.raises(RuntimeError, match="this pool of ranks is closed"):
         pool.run(os.getpid)
+
+
+def test_functions_that_name_operators_travel(pool: RankPool) -> None:
+    every, some, one = torch.ops, torch.ops.aten, torch.ops.aten.add
+    overload = torch.ops.aten.add.Tensor
+
+    def values() -> list[float]:
+        ones = torch.ones(1)
+        found = [every.aten.add(ones, 1), some.add(ones, 2), one(ones, 3), overload(ones, 4 * ones)]
+        return [value.item() for value in (*found, torch.ops.aten.add(ones, 5))]
+
+    assert pool.run(values) == 4 * [[2.0, 3.0, 4.0, 5.0, 6.0]]

@@ -43,7 +43,7 @@ def test_ranks_start_with_the_first_call_or_when_told() -> None:
         assert pool.run(abs, -1) == [1, 1]
         with RankPool(1) as other:
             other.start()
-            assert len({*folder.iterdir()} - before) == 2
+            assert len({*folder.iterdir()} - before) == 3  # a folder for each rank
 
 
 def test_close_ends_all_ranks_and_can_be_repeated() -> None:

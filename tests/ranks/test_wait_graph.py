@@ -202,7 +202,7 @@ def _entered(record: Record, kind: str = "all_reduce", peer: int | None = None) 
 
 
 def test_a_page_shows_what_its_rank_is_in(tmp_path: Path) -> None:
-    path = page_path(tmp_path, 1)
+    path = page_path(tmp_path)
     record = Record(Page(2, path))
     call = _entered(record)
     sighting = read(path)
@@ -218,7 +218,7 @@ def test_a_page_shows_what_its_rank_is_in(tmp_path: Path) -> None:
 
 
 def test_a_page_keeps_a_call_that_raised_as_the_current_one(tmp_path: Path) -> None:
-    path = page_path(tmp_path, 0)
+    path = page_path(tmp_path)
     record = Record(Page(2, path))
     for raised in (False, True):
         record.leave(_entered(record), raised)
@@ -229,7 +229,7 @@ def test_a_page_keeps_a_call_that_raised_as_the_current_one(tmp_path: Path) -> N
 
 
 def test_a_call_within_a_call_gives_way_to_it_again(tmp_path: Path) -> None:
-    path = page_path(tmp_path, 0)
+    path = page_path(tmp_path)
     record = Record(Page(2, path))
     _entered(record)
     record.leave(_entered(record, "barrier"))
@@ -240,7 +240,7 @@ def test_a_call_within_a_call_gives_way_to_it_again(tmp_path: Path) -> None:
 
 
 def test_a_page_keeps_eight_messages_and_eight_collectives(tmp_path: Path) -> None:
-    path = page_path(tmp_path, 0)
+    path = page_path(tmp_path)
     record = Record(Page(2, path))
     first = _entered(record, "send", 1)
     for _ in range(12):
@@ -255,7 +255,7 @@ def test_a_page_keeps_eight_messages_and_eight_collectives(tmp_path: Path) -> No
 
 
 def test_a_page_tells_only_of_the_current_call_of_the_pool(tmp_path: Path) -> None:
-    path = page_path(tmp_path, 0)
+    path = page_path(tmp_path)
     record = Record(Page(2, path))
     for _ in range(2):
         record.begin()
@@ -269,7 +269,7 @@ def test_a_page_tells_only_of_the_current_call_of_the_pool(tmp_path: Path) -> No
 
 
 def test_a_group_with_more_ranks_than_fit_goes_without_them(tmp_path: Path) -> None:
-    path = page_path(tmp_path, 0)
+    path = page_path(tmp_path)
     record = Record(Page(2, path))
     record.enter("barrier", "0", tuple(range(1000)), None, 0, "", 0, 0, 0)
     sighting = read(path)
@@ -279,9 +279,9 @@ def test_a_group_with_more_ranks_than_fit_goes_without_them(tmp_path: Path) -> N
 
 
 def test_without_a_page_nothing_is_seen(tmp_path: Path) -> None:
-    assert read(page_path(tmp_path, 0)) is None
-    page_path(tmp_path, 0).touch()
-    assert read(page_path(tmp_path, 0)) is None
+    assert read(page_path(tmp_path)) is None
+    page_path(tmp_path).touch()
+    assert read(page_path(tmp_path)) is None
 
 
 def _failure(pool: RankPool, function: Callable[[], Any], deadline: float = 2.0) -> RankFailure:

@@ -1,0 +1,54 @@
+"""Ranks started again and again in one session."""
+
+import gc
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from pytest_affine.ranks import RankFailure, RankPool, processes
+
+NUM_REBUILDS = 1000
+WARM_UP = 50
+"""Rebuilds before the first look: what grows only once has grown by then."""
+
+SLACK_BYTES = 2**20
+
+
+def _children(pid: int) -> int:
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return sum(len((task / "children").read_text().split()) for task in tasks)
+
+
+def _resident_bytes() -> int:
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_a_thousand_rebuilds_leave_the_controller_as_it_was() -> None:
+    def look() -> tuple[list[int], int]:
+        numbers = [
+            len(os.listdir("/proc/self/fd")),
+            len(os.listdir(f"/proc/{server}/fd")),
+            _children(os.getpid()),
+            _children(server),
+            threading.active_count(),
+            len(os.listdir(processes.fork_server().folder)),
+            len(os.listdir(Path(processes.fork_server().folder).parent)),
+        ]
+        return numbers, _resident_bytes()
+
+    with RankPool(1) as pool:
+        (server,) = pool.run(os.getppid)
+        for number in range(NUM_REBUILDS):
+            with pytest.raises(RankFailure, match="exited with status 1"):
+                pool.run(os._exit, 1)
+            if number == WARM_UP:
+                before, bytes_before = look()
+        after, bytes_after = look()
+        assert pool.generation == NUM_REBUILDS
+        assert pool.run(os.getppid) == [server]
+    assert after == before
+    assert bytes_after < bytes_before + SLACK_BYTES
