@@ -14,17 +14,24 @@ from pytest_affine.contract.cases import Case
 from pytest_affine.contract.proxy import ImplementationProxy
 from pytest_affine.sync import Sync
 
-__all__ = ["refusals"]
+__all__ = ["all_refuse", "refusals"]
 
 
 def refusals(implementation: ImplementationProxy, case: Case) -> list[str]:
-    """By rank, the text with which it refuses a case of kind "refusal".
+    """By rank, the text with which it refuses a case of kind "refusal"; fails as `all_refuse`."""
+    __tracebackhide__ = True
+    return all_refuse(implementation, sync_of(case), _faulty_shares(implementation, case))
+
+
+def all_refuse(
+    implementation: ImplementationProxy, sync: Sync, shares: Sequence[Share]
+) -> list[str]:
+    """By rank, the text with which it refuses its share.
 
     Fails unless every rank raises `TransferRefusedError`, no buffer has changed, and the group
-    then moves what is right.
+    then moves the sync.
     """
     __tracebackhide__ = True
-    shares = _faulty_shares(implementation, case)
     attempts: list[Attempt] = implementation.run_on_every_rank(
         attempted, shares, method="execute_transfers"
     )
@@ -37,7 +44,7 @@ def refusals(implementation: ImplementationProxy, case: Case) -> list[str]:
             raise AssertionError(
                 f"process {rank} refused, but these have changed: {', '.join(map(str, changed))}"
             )
-    assert_landed(moved(implementation, sync_of(case), num_runs=1))
+    assert_landed(moved(implementation, sync, num_runs=1))
     return [attempt.error for attempt in attempts]
 
 

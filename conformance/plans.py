@@ -16,6 +16,7 @@ from pytest_affine.conformance._judging import (
     parameters_of,
     through_json,
 )
+from pytest_affine.conformance._reading import assert_read_from, elements_of_box
 from pytest_affine.contract.cases import Case
 from pytest_affine.contract.proxy import ImplementationProxy
 from pytest_affine.contract.resident import Resident
@@ -40,7 +41,6 @@ from pytest_affine.fixtures.syncs import (
     SYMBOLIC,
     WIDE,
 )
-from pytest_affine.geometry import row_major_strides
 from pytest_affine.maps import ParamAffineMap
 from pytest_affine.plans import PlanBudget, ReplicaRequest, TransferPlan, TransferSegment
 from pytest_affine.sync import SyncParameter
@@ -111,16 +111,6 @@ def plan_with_holders_in_turn(
     return resident.plan_transfer(source, target, replica_selector=holder_in_turn), named
 
 
-def _addresses(offset: int, strides: Sequence[int], shape: Sequence[int]) -> Iterator[int]:
-    """The address of every element of a block."""
-    return (offset + _dot(index, strides) for index in itertools.product(*map(range, shape)))
-
-
-def _dot(index: Sequence[int], strides: Sequence[int]) -> int:
-    # Not strict: a request that has not the tensor's axes names other elements, and shows by that.
-    return sum(position * stride for position, stride in zip(index, strides, strict=False))
-
-
 @requirement("PLAN-HOLDER")
 @cases(HOLDERS)
 def test_the_holder_that_the_selector_names_is_read(
@@ -134,36 +124,19 @@ def test_the_holder_that_the_selector_names_is_read(
         truth.assert_exact(plan, source, target)
         single = [request.holders for request in answers if len(request.holders) < 2]
         assert not single, f"the selector was asked where there is no choice: {single}"
-        assert_read_from(plan, source, _holders_named(answers, source.logical_shape))
+        named = _holders_named(answers, source.logical_shape)
+        assert_read_from(plan, source, named, "selector")
 
 
 def _holders_named(
     answers: Mapping[ReplicaRequest, int], logical_shape: Sequence[int]
 ) -> dict[tuple[int, int], int]:
     """By target location and logical element, the holder that the selector named."""
-    strides = row_major_strides(logical_shape)
     return {
         (request.target_location, element): holder
         for request, holder in answers.items()
-        for element in _addresses(_dot(request.logical_origin, strides), strides, request.shape)
+        for element in elements_of_box(request.logical_origin, request.shape, logical_shape)
     }
-
-
-def assert_read_from(
-    plan: TransferPlan, source: ParamAffineMap, named: Mapping[tuple[int, int], int]
-) -> None:
-    """Fail if an element of several holders is read from another than the one named for it."""
-    holders = truth.holders(source)
-    for segment in plan.segments:
-        location, held = segment.source_location, truth.element_at(source, segment.source_location)
-        for at in _addresses(segment.source_offset, segment.source_strides, segment.shape):
-            element = held[at]
-            assert element is not None
-            right = named.get((segment.target_location, element))
-            assert len(holders[element]) == 1 or location == right, (
-                f"element {element} of target location {segment.target_location} is read from "
-                f"location {location}, the selector named {right}"
-            )
 
 
 BAD_ANSWERS = (None, True, 0.0, "0", -1, 99)

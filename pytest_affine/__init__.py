@@ -36,6 +36,15 @@ if TYPE_CHECKING:
         TransferSegment,
         TransferStats,
     )
+    from pytest_affine.reference.balancing import balanced_split
+    from pytest_affine.reference.planner import plan_transfer
+    from pytest_affine.reference.policies import (
+        ReplicaPolicy,
+        first_holder,
+        local_first_least_loaded,
+        per_request,
+    )
+    from pytest_affine.reference.replicas import plan_transfers
     from pytest_affine.sync import Sync, SyncParameter
 
 _HOMES = {
@@ -60,6 +69,15 @@ _HOMES = {
         "TransferSegment",
         "TransferStats",
     ),
+    "reference.balancing": ("balanced_split",),
+    "reference.planner": ("plan_transfer",),
+    "reference.policies": (
+        "ReplicaPolicy",
+        "first_holder",
+        "local_first_least_loaded",
+        "per_request",
+    ),
+    "reference.replicas": ("plan_transfers",),
     "sync": ("Sync", "SyncParameter"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -75,6 +93,7 @@ __all__ = [
     "PlanBudget",
     "PlanLimitError",
     "ReplicaPart",
+    "ReplicaPolicy",
     "ReplicaRequest",
     "StagingBudget",
     "Sync",
@@ -86,8 +105,14 @@ __all__ = [
     "TransferSegment",
     "TransferStats",
     "UnsupportedLayoutError",
+    "balanced_split",
+    "first_holder",
+    "local_first_least_loaded",
     "maps_from_dict",
     "maps_to_dict",
+    "per_request",
+    "plan_transfer",
+    "plan_transfers",
 ]
 
 __version__ = version("pytest-affine")

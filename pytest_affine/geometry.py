@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import product
+from operator import add, mul, sub
 from typing import NamedTuple, TypeAlias
 
 __all__ = [
     "MAX_UNROLLED",
     "Axis",
-    "Cell",
     "PlacedBox",
-    "cells",
+    "dot",
     "join_axes",
     "overlap",
     "place_piece",
@@ -48,8 +47,13 @@ def reach(shape: Sequence[int], strides: Sequence[int]) -> int:
     return sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlacedBox:
+def dot(index: Sequence[int], strides: Sequence[int]) -> int:
+    """How far from a block's first element the one at an index is."""
+    distance: int = sum(map(mul, index, strides))
+    return distance
+
+
+class PlacedBox(NamedTuple):
     """An axis-aligned box of a tensor, and where it sits in a shard.
 
     Attributes:
@@ -65,26 +69,32 @@ class PlacedBox:
     offset: int
     strides: tuple[int, ...]
 
+    @property
+    def stop(self) -> tuple[int, ...]:
+        """On each axis the index behind its last one."""
+        return tuple(map(add, self.origin, self.shape))
+
+    @property
+    def num_elements(self) -> int:
+        """Number of elements of the box."""
+        return math.prod(self.shape)
+
+    @property
+    def anchor(self) -> int:
+        """Address that index 0 of the tensor would have, to add an index times strides to."""
+        return self.offset - dot(self.origin, self.strides)
+
     def cut(self, origin: tuple[int, ...], shape: tuple[int, ...]) -> PlacedBox:
         """The part of this box that begins at `origin` of the tensor."""
-        steps = zip(origin, self.origin, self.strides, strict=True)
-        offset = self.offset + sum((index - first) * stride for index, first, stride in steps)
-        return PlacedBox(origin=origin, shape=shape, offset=offset, strides=self.strides)
+        offset = self.anchor + dot(origin, self.strides)
+        return PlacedBox(origin, shape, offset, self.strides)
 
 
 def overlap(first: PlacedBox, second: PlacedBox) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """Origin and shape of what two boxes of one tensor share, or None."""
-    origin, shape = [], []
-    for start, extent, other_start, other_extent in zip(
-        first.origin, first.shape, second.origin, second.shape, strict=True
-    ):
-        low = max(start, other_start)
-        high = min(start + extent, other_start + other_extent)
-        if low >= high:
-            return None
-        origin.append(low)
-        shape.append(high - low)
-    return tuple(origin), tuple(shape)
+    origin = tuple(map(max, first.origin, second.origin))
+    shape = tuple(map(sub, map(min, first.stop, second.stop), origin))
+    return (origin, shape) if min(shape, default=1) > 0 else None
 
 
 Axis: TypeAlias = tuple[int, ...]
@@ -134,6 +144,10 @@ def place_piece(
     """
     if 0 in shape:
         return ()
+    if (
+        origin := _plain_origin(shape, full_offset, full_strides, shard_strides, logical_shape)
+    ) is not None:
+        return (PlacedBox(origin, tuple(shape), shard_offset, tuple(shard_strides)),)
     last = full_offset + reach(shape, full_strides)
     if full_offset < 0 or last >= math.prod(logical_shape):
         return None
@@ -155,6 +169,29 @@ def place_piece(
             return None
         placed += boxes
     return tuple(placed)
+
+
+def _plain_origin(
+    shape: Sequence[int],
+    full_offset: int,
+    full_strides: Sequence[int],
+    shard_strides: Sequence[int],
+    logical_shape: Sequence[int],
+) -> tuple[int, ...] | None:
+    """Origin of a piece that is a box as it stands; None for those that need a closer look."""
+    if len(shape) != len(logical_shape) or 0 in shard_strides:
+        return None
+    origin, rest, step = [], full_offset, 1
+    for extent, stride, length in zip(
+        reversed(shape), reversed(full_strides), reversed(logical_shape), strict=True
+    ):
+        rest, start = divmod(rest, length) if length > 1 else (-1, 0)
+        if stride != step or rest < 0 or start + extent > length:
+            return None
+        origin.append(start)
+        step *= length
+    origin.reverse()
+    return None if rest else tuple(origin)
 
 
 def _split(axes: Sequence[Axis], steps: tuple[int, ...]) -> tuple[list[Axis], list[Axis]]:
@@ -227,43 +264,3 @@ def _carry(box: PlacedBox, axis: int, length: int) -> list[PlacedBox] | None:
 
 def _with(values: tuple[int, ...], axis: int, outer: int, inner: int) -> tuple[int, ...]:
     return (*values[: axis - 1], outer, inner, *values[axis + 1 :])
-
-
-class Cell(NamedTuple):
-    """A box of a tensor throughout which the same boxes overlap."""
-
-    origin: tuple[int, ...]
-    shape: tuple[int, ...]
-    covered_by: tuple[int, ...]
-
-
-def cells(boxes: Sequence[PlacedBox], shape: Sequence[int]) -> Iterator[Cell]:
-    """Cut a tensor so that each cell is covered by the same boxes throughout.
-
-    Args:
-        boxes: any boxes inside the tensor, overlapping or not.
-        shape: extents of the tensor.
-
-    Yields:
-        Cells that tile the tensor; `covered_by` holds indices of `boxes`.
-    """
-    yield from _sweep(boxes, tuple(range(len(boxes))), shape, Cell((), (), ()))
-
-
-def _sweep(
-    boxes: Sequence[PlacedBox], present: Sequence[int], shape: Sequence[int], slab: Cell
-) -> Iterator[Cell]:
-    axis = len(slab.origin)
-    if axis == len(shape):
-        yield slab._replace(covered_by=tuple(sorted(present)))
-        return
-    starts = {index: boxes[index].origin[axis] for index in present}
-    ends = {index: start + boxes[index].shape[axis] for index, start in starts.items()}
-    waiting = sorted(present, key=starts.__getitem__, reverse=True)
-    active: list[int] = []
-    for low, high in pairwise(sorted({0, shape[axis], *starts.values(), *ends.values()})):
-        active = [index for index in active if ends[index] > low]
-        while waiting and starts[waiting[-1]] == low:
-            active.append(waiting.pop())
-        inner = Cell((*slab.origin, low), (*slab.shape, high - low), ())
-        yield from _sweep(boxes, active, shape, inner)

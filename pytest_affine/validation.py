@@ -3,29 +3,25 @@
 Both the full tensor and every shard are ranges of addresses that blocks fill. Blocks whose
 addresses meet are laid on one grid, whose axes step by the blocks' own strides; there they are
 boxes, and cells of the grid show which blocks fill what.
+
+Most valid maps are proven so without this; what is looked at here is invalid, or odd.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain, islice, pairwise, product
+from itertools import chain, islice, product
 from typing import NamedTuple
 
+from pytest_affine.blocks import Block, components, grid_boxes, grid_shape
+from pytest_affine.cells import cells
 from pytest_affine.errors import InvalidMapError, UnsupportedLayoutError
-from pytest_affine.geometry import (
-    PlacedBox,
-    cells,
-    join_axes,
-    place_piece,
-    reach,
-    row_major_strides,
-    unravel,
-)
+from pytest_affine.geometry import PlacedBox, row_major_strides, unravel
 from pytest_affine.maps import AffinePiece, Padding, ParamAffineMap
+from pytest_affine.proof import PlacedMap, Unplaced, is_proven, place_map
 
-__all__ = ["MAX_ENUMERATED", "validate_map"]
+__all__ = ["MAX_ENUMERATED", "check_addresses", "check_numbers", "validate_map"]
 
 MAX_ENUMERATED = 2**16
 """Blocks that fit no grid are judged element by element up to this many elements."""
@@ -40,16 +36,49 @@ def validate_map(map_: ParamAffineMap) -> None:
         InvalidMapError: the message lists the problems, each with its rule, place and values.
         UnsupportedLayoutError: blocks that fit no grid, with too many elements to enumerate.
     """
-    problems = _first(_number_problems(map_))
-    if not problems:
-        problems = _first(chain(_full_problems(map_), _shard_problems(map_)))
-    if problems:
-        raise InvalidMapError("the map breaks its rules:\n- " + "\n- ".join(problems))
+    check_numbers(map_)
+    check_addresses(map_, place_map(map_))
 
 
-def _first(problems: Iterator[str]) -> list[str]:
-    found = list(islice(problems, MAX_PROBLEMS))
-    return [*found, "and perhaps more"] if len(found) == MAX_PROBLEMS else found
+def check_numbers(map_: ParamAffineMap) -> None:
+    """Check MAP-SCALE, before anything else is asked of a map."""
+    if not _is_plain(map_):
+        _refuse(_number_problems(map_))
+
+
+def check_addresses(map_: ParamAffineMap, placed: PlacedMap | Unplaced) -> None:
+    """Check MAP-COVER, MAP-HOLD and MAP-TILE of a map that passed `check_numbers`.
+
+    Args:
+        map_: the map.
+        placed: the same map, placed.
+    """
+    if isinstance(placed, Unplaced) or not is_proven(map_, placed):
+        _refuse(chain(_full_problems(map_), _shard_problems(map_)))
+
+
+def _refuse(found: Iterator[str]) -> None:
+    if problems := list(islice(found, MAX_PROBLEMS)):
+        more = ["and perhaps more"] if len(problems) == MAX_PROBLEMS else []
+        raise InvalidMapError("the map breaks its rules:\n- " + "\n- ".join([*problems, *more]))
+
+
+def _is_plain(map_: ParamAffineMap) -> bool:
+    """Whether no number of a map breaks a rule, in one look at those of each block."""
+    for location, shape in map_.shard_shapes:
+        if min(0, location, *shape) < 0:
+            return False
+    for _, pieces in map_.pieces_by_location:
+        for piece in pieces:
+            sides = (*piece.full_strides, *piece.shard_strides, *piece.locations)
+            least = min(0, piece.full_offset, piece.shard_offset, *piece.shape, *sides)
+            if least < 0 or not 0 < abs(piece.scale) < math.inf:
+                return False
+    for _, blocks in map_.padding_by_location:
+        for block in blocks:
+            if min(0, block.shard_offset, *block.shape, *block.shard_strides) < 0:
+                return False
+    return min(map_.logical_shape, default=0) >= 0
 
 
 def _number_problems(map_: ParamAffineMap) -> Iterator[str]:
@@ -90,21 +119,6 @@ def _negatives(where: str, **fields: tuple[int, ...]) -> Iterator[str]:
             yield f"MAP-SCALE: {where}: {field} is {shown}, negative numbers are refused"
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """The addresses that one piece or padding block fills on one side."""
-
-    name: str
-    offset: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-
-    @property
-    def end(self) -> int:
-        """The address behind its last one; a block without elements ends at 0."""
-        return 0 if 0 in self.shape else self.offset + reach(self.shape, self.strides) + 1
-
-
 class _Filled(NamedTuple):
     """Addresses that the same blocks (by index) fill; `address` is the first of `num_elements`."""
 
@@ -117,7 +131,7 @@ def _full_problems(map_: ParamAffineMap) -> Iterator[str]:
     """MAP-COVER and MAP-HOLD: which locations hold each element of the full tensor."""
     held = [(location, piece) for location, ps in map_.pieces_by_location for piece in ps]
     blocks = [
-        _Block(f"location {location}, piece {index}", p.full_offset, p.shape, p.full_strides)
+        Block(f"location {location}, piece {index}", p.full_offset, p.shape, p.full_strides)
         for location, pieces in map_.pieces_by_location
         for index, p in enumerate(pieces)
     ]
@@ -173,12 +187,12 @@ def _shard_problems(map_: ParamAffineMap) -> Iterator[str]:
                 )
 
 
-def _shard_blocks(kind: str, blocks: Iterable[AffinePiece | Padding]) -> Iterator[_Block]:
+def _shard_blocks(kind: str, blocks: Iterable[AffinePiece | Padding]) -> Iterator[Block]:
     for index, block in enumerate(blocks):
-        yield _Block(f"{kind} {index}", block.shard_offset, block.shape, block.shard_strides)
+        yield Block(f"{kind} {index}", block.shard_offset, block.shape, block.shard_strides)
 
 
-def _outside(rule: str, blocks: Sequence[_Block], size: int, side: str) -> Iterator[str]:
+def _outside(rule: str, blocks: Sequence[Block], size: int, side: str) -> Iterator[str]:
     for block in blocks:
         if block.end > size:
             yield (
@@ -187,11 +201,11 @@ def _outside(rule: str, blocks: Sequence[_Block], size: int, side: str) -> Itera
             )
 
 
-def _filled(blocks: Sequence[_Block], size: int, where: str) -> Iterator[_Filled]:
+def _filled(blocks: Sequence[Block], size: int, where: str) -> Iterator[_Filled]:
     """What of the addresses below `size` is filled by which blocks, blocks outside left out."""
     usable = [index for index, block in enumerate(blocks) if 0 < block.end <= size]
     position = 0
-    for met in _components(blocks, usable):
+    for met in components(blocks, usable):
         start, end = blocks[met[0]].offset, max(blocks[index].end for index in met)
         if position < start:
             yield _Filled(position, start - position, ())
@@ -202,20 +216,7 @@ def _filled(blocks: Sequence[_Block], size: int, where: str) -> Iterator[_Filled
         yield _Filled(position, size - position, ())
 
 
-def _components(blocks: Sequence[_Block], usable: Sequence[int]) -> list[list[int]]:
-    """Group the blocks whose ranges of addresses meet, directly or through others."""
-    components: list[list[int]] = []
-    end = 0
-    for index in sorted(usable, key=lambda index: blocks[index].offset):
-        if blocks[index].offset < end:
-            components[-1].append(index)
-        else:
-            components.append([index])
-        end = max(end, blocks[index].end)
-    return components
-
-
-def _filled_range(blocks: Sequence[_Block], start: int, end: int, where: str) -> Iterator[_Filled]:
+def _filled_range(blocks: Sequence[Block], start: int, end: int, where: str) -> Iterator[_Filled]:
     on_grid = _on_grid(blocks, start, end)
     if on_grid is not None:
         return on_grid
@@ -230,36 +231,18 @@ def _filled_range(blocks: Sequence[_Block], start: int, end: int, where: str) ->
     return _enumerated(blocks, start)
 
 
-def _on_grid(blocks: Sequence[_Block], start: int, end: int) -> Iterator[_Filled] | None:
+def _on_grid(blocks: Sequence[Block], start: int, end: int) -> Iterator[_Filled] | None:
     """What is filled from `start` to `end`; None if the blocks are no boxes of one grid."""
-    shape = _grid_shape(blocks, end - start)
+    shape = grid_shape(blocks, end - start)
     if shape is None:
         return None
     # Where the grid is longer than the range a filler stands in, so that it shows no gap.
-    filler = _Block("", end, (start + math.prod(shape) - end,), (1,))
-    boxes: list[PlacedBox] = []
-    owners: list[int] = []
-    for owner, block in enumerate([*blocks, filler]):
-        nowhere = (0,) * len(block.shape)
-        placed = place_piece(block.shape, block.offset - start, block.strides, 0, nowhere, shape)
-        if placed is None:
-            return None
-        boxes += placed
-        owners += [owner] * len(placed)
-    return _cells_between(boxes, owners, shape, start, len(blocks))
-
-
-def _grid_shape(blocks: Sequence[_Block], num_addresses: int) -> tuple[int, ...] | None:
-    """Extents of a grid whose axes step by the blocks' strides, if each divides the next."""
-    steps = {1}
-    for block in blocks:
-        axes = join_axes(zip(block.shape, block.strides, strict=True))
-        steps.update(stride for _, stride in axes)
-    ordered = sorted(steps, reverse=True)
-    if 0 in steps or any(outer % inner for outer, inner in pairwise(ordered)):
+    filler = Block("", end, (start + math.prod(shape) - end,), (1,))
+    owned = grid_boxes([*blocks, filler], start, shape)
+    if owned is None:
         return None
-    outermost = -(-num_addresses // ordered[0])
-    return (outermost, *(outer // inner for outer, inner in pairwise(ordered)))
+    boxes, owners = [box for box, _ in owned], [owner for _, owner in owned]
+    return _cells_between(boxes, owners, shape, start, len(blocks))
 
 
 def _cells_between(
@@ -278,7 +261,7 @@ def _cells_between(
             yield _Filled(address, math.prod(cell.shape), by)
 
 
-def _enumerated(blocks: Sequence[_Block], start: int) -> Iterator[_Filled]:
+def _enumerated(blocks: Sequence[Block], start: int) -> Iterator[_Filled]:
     by_address: dict[int, list[int]] = {}
     for owner, block in enumerate(blocks):
         for index in product(*(range(extent) for extent in block.shape)):

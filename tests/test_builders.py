@@ -26,7 +26,7 @@ from pytest_affine.builders import (
 from pytest_affine.errors import InvalidMapError
 from pytest_affine.maps import AffinePiece, ParamAffineMap, maps_from_dict
 
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+unhurried = settings(suppress_health_check=[HealthCheck.too_slow])
 
 Index = tuple[int, ...]
 

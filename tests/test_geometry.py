@@ -1,13 +1,13 @@
 from itertools import product
+from math import prod
 from random import Random
 
 import pytest
 
+from pytest_affine.cells import Cell, cells
 from pytest_affine.geometry import (
     MAX_UNROLLED,
-    Cell,
     PlacedBox,
-    cells,
     join_axes,
     overlap,
     place_piece,
@@ -100,6 +100,21 @@ def test_axes_that_run_on_into_each_other_on_one_side_only_stay_apart():
 )
 def test_a_piece_of_four_by_six_is_cut_into_boxes(piece, placed):
     assert as_tuples(place_piece(*piece, (4, 6))) == placed
+
+
+def test_a_box_is_placed_as_one_that_takes_a_closer_look():
+    random, num_boxes = Random(0), 0
+    for _ in range(1000):
+        logical_shape = tuple(random.randint(1, 5) for _ in range(random.randint(1, 4)))
+        shape = tuple(random.randint(1, extent) for extent in logical_shape)
+        offset = random.randrange(prod(logical_shape))
+        strides = row_major_strides(logical_shape)
+        shard = tuple(random.randint(0, 9) for _ in shape)
+        placed = place_piece(shape, offset, strides, 3, shard, logical_shape)
+        closer = ((*shape, 1), offset, (*strides, 0), 3, (*shard, 0), logical_shape)
+        assert placed == place_piece(*closer)
+        num_boxes += placed is not None and len(placed) == 1
+    assert num_boxes > 300
 
 
 def test_logical_axes_of_extent_1_take_no_part():
@@ -195,6 +210,11 @@ def test_boxes_share_what_both_cover():
 
 def test_boxes_that_touch_share_nothing():
     assert overlap(box((0, 0), (2, 2)), box((0, 2), (2, 2))) is None
+
+
+def test_a_box_knows_its_end_its_size_and_where_index_0_would_be():
+    placed = box((2, 3), (4, 5), 100, (10, 2))
+    assert (placed.stop, placed.num_elements, placed.anchor) == ((6, 8), 20, 100 - 20 - 6)
 
 
 def test_a_part_of_a_box_has_its_own_place_in_the_shard():

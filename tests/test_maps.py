@@ -21,7 +21,7 @@ from pytest_affine.maps import (
     maps_to_dict,
 )
 
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+unhurried = settings(suppress_health_check=[HealthCheck.too_slow])
 
 # Columns 0 and 1 of a (2, 3) tensor at location 0; column 2 and a padding column at location 1.
 COLUMNS = ParamAffineMap(

@@ -21,7 +21,7 @@ from pytest_affine.builders import (
 from pytest_affine.errors import AffineTransferError, InvalidMapError
 from pytest_affine.maps import AffinePiece, Padding, ParamAffineMap
 
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+unhurried = settings(suppress_health_check=[HealthCheck.too_slow])
 
 COLUMNS = contiguous_split_map((2, 3), [2, 1], 1)
 PAIR = replicated_map((2,), 2)

@@ -6,6 +6,7 @@ import pytest
 from pytest_affine.errors import InvalidMapError, UnsupportedLayoutError
 from pytest_affine.geometry import row_major_strides
 from pytest_affine.maps import AffinePiece, Padding, ParamAffineMap
+from pytest_affine.proof import PlacedMap, is_proven, place_map
 from pytest_affine.validation import MAX_ENUMERATED, validate_map
 
 
@@ -314,6 +315,17 @@ VALID = {
 @pytest.mark.parametrize("map_", VALID.values(), ids=VALID)
 def test_a_map_that_keeps_its_rules_is_accepted(map_):
     validate_map(map_)
+
+
+# No boxes of the full tensor, too many of them, and no boxes of a grid of the shard.
+NOT_PROVEN = {"every second element", "a last row that is shorter", "strides that do not nest"}
+
+
+@pytest.mark.parametrize("name", VALID)
+def test_a_valid_map_of_boxes_takes_no_closer_look(name):
+    placed = place_map(VALID[name])
+    proven = isinstance(placed, PlacedMap) and is_proven(VALID[name], placed)
+    assert proven == (name not in NOT_PROVEN)
 
 
 def test_one_element_too_many_among_2_to_the_60_is_found():

@@ -13,7 +13,7 @@ from pytest_affine.builders import BUILDERS
 from pytest_affine.contract.implementation import Implementation
 from pytest_affine.maps import ParamAffineMap, maps_from_dict, maps_to_dict
 from pytest_affine.plans import TransferPlan
-from pytest_affine.reference import analyzer, digest, planner, schedule
+from pytest_affine.reference import analyzer, digest, planner, replicas, schedule
 
 __all__ = ["Reference"]
 
@@ -58,6 +58,10 @@ class Reference(Implementation):
     def plan_transfer(self, source: Any, target: Any, **options: Any) -> TransferPlan:
         """Plan one parameter."""
         return planner.plan_transfer(source, target, **options)
+
+    def plan_transfers(self, pairs: Any, **options: Any) -> dict[str, TransferPlan]:
+        """Plan a sync."""
+        return replicas.plan_transfers(pairs, **options)
 
     def plan_to_dict(self, plan: TransferPlan) -> dict[str, Any]:
         """Write a plan."""

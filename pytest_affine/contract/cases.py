@@ -18,7 +18,7 @@ KINDS = {
     "invalid map": "a sync of which one map breaks a rule, or whose two maps do not fit",
     "builder": "a builder's name and arguments",
     "document": "a JSON document that must be refused",
-    "refusal": "a sync, and what is wrong with the call that executes or schedules it",
+    "refusal": "a sync, and what is wrong with the call that plans, schedules or executes it",
 }
 """What a case can be, by the kind that its JSON names."""
 

@@ -18,6 +18,7 @@ from pytest_affine.plans import (
     TransferStats,
 )
 from pytest_affine.reference.analyzer import default_path_of
+from pytest_affine.reference.policies import ReplicaPolicy, local_first_least_loaded
 from pytest_affine.sync import Sync
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["METHODS", "Claims", "Implementation", "NotClaimedError", "claims_of"]
 
+Pairs = Mapping[str, tuple[ParamAffineMap, ParamAffineMap]]
 Plans = Mapping[str, TransferPlan]
 Buffers = Mapping[str, Mapping[int, "torch.Tensor"]]
 ElementSize = int | Mapping[str, int]
@@ -108,6 +110,23 @@ class Implementation:
     ) -> TransferPlan:
         """Plan one parameter. Options: endpoints, limits, replica_selector. Called on rank 0."""
         _not_claimed(self, "plan_transfer")
+
+    def plan_transfers(
+        self,
+        pairs: Pairs,
+        *,
+        limits: PlanBudget = PlanBudget(),  # noqa: B008 - frozen
+        endpoints: TransferEndpoints | None = None,
+        element_size: ElementSize = 1,
+        min_split_bytes: int = 0,
+        replica_policy: ReplicaPolicy = local_first_least_loaded,
+    ) -> dict[str, TransferPlan]:
+        """Plan a sync: by parameter, a source and a target map. Called on rank 0, or on every rank.
+
+        Options: limits, endpoints, element_size, min_split_bytes, replica_policy. The policy is
+        called once, with a request for every region of every parameter.
+        """
+        _not_claimed(self, "plan_transfers")
 
     def plan_to_dict(self, plan: TransferPlan) -> dict[str, Any]:
         """The plan as JSON-ready values. Called on rank 0."""

@@ -56,6 +56,7 @@ def _requirement(
 STAGES = {
     "MAP": "maps",
     "PLAN": "plan",
+    "BATCH": "plan",
     "SCHED": "schedule",
     "DIGEST": "digest",
     "EXEC": "execute",
@@ -189,6 +190,53 @@ _ROWS = (
         "PLAN-TRIP", "A plan to JSON and back is the identity.", "plan_to_dict plan_from_dict"
     ),
     _requirement(
+        "BATCH-ONCE",
+        "The replica policy is called exactly once, with a request for every region of every "
+        "parameter in order, each with exactly its holders.",
+        "plan_transfers[replica_policy] plan_transfers[endpoints] plan_transfers[element_size]",
+    ),
+    _requirement(
+        "BATCH-EXACT",
+        "Whatever a policy answers, the plans are exact and read what it says, or the answer is "
+        "refused.",
+        "plan_transfers[replica_policy] plan_transfers[endpoints] plan_transfers[element_size]",
+    ),
+    _requirement(
+        "BATCH-ANSWER",
+        "An answer that is no holder, and parts that do not tile their region along its first "
+        "axis or are smaller than asked for, are refused.",
+        "plan_transfers[replica_policy]",
+    ),
+    _requirement(
+        "BATCH-LIMIT",
+        "Parts count against the limit on pairs, together for one parameter, and an answer of too "
+        "many is refused before one of them is read.",
+        "plan_transfers[replica_policy] plan_transfers[limits]",
+    ),
+    _requirement(
+        "BATCH-MAPS",
+        "Maps are validated before the policy runs.",
+        "plan_transfers[replica_policy]",
+    ),
+    _requirement(
+        "BATCH-FIRST",
+        "The policies `first_holder` and `per_request` reproduce `plan_transfer` exactly.",
+        "plan_transfers[replica_policy] plan_transfer[replica_selector]",
+    ),
+    _requirement(
+        "BATCH-BALANCE",
+        "By default a local holder is read, or else that whose process sends the fewest bytes so "
+        "far.",
+        "plan_transfers[replica_policy] plan_transfers[endpoints] plan_transfers[element_size]",
+        needs="BATCH-ONCE",
+    ),
+    _requirement(
+        "BATCH-AGREE",
+        "A policy that answers differently on different ranks is caught before any payload moves.",
+        "plan_transfers[replica_policy] execute_transfers",
+        ranks=2,
+    ),
+    _requirement(
         "SCHED-AGREE",
         "Both ends of every message have the same number, order, elements and chunks.",
         "schedule_transfers",
@@ -273,14 +321,6 @@ REQUIREMENTS: dict[str, Requirement] = {row.id: row for row in _ROWS}
 
 UPCOMING: dict[str, tuple[str, ...]] = {
     "affine": (
-        "BATCH-ONCE",
-        "BATCH-EXACT",
-        "BATCH-ANSWER",
-        "BATCH-LIMIT",
-        "BATCH-MAPS",
-        "BATCH-FIRST",
-        "BATCH-BALANCE",
-        "BATCH-AGREE",
         "SCHED-DIRECT",
         "SCHED-ARENA",
         "SCHED-ROUNDS",

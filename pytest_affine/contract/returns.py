@@ -23,6 +23,7 @@ RETURNS: dict[str, Any] = {
     "maps_to_dict": dict,
     "maps_from_dict": dict[str, ParamAffineMap],
     "plan_transfer": TransferPlan,
+    "plan_transfers": dict[str, TransferPlan],
     "plan_to_dict": dict,
     "plan_from_dict": TransferPlan,
     "schedule_transfers": Schedule,

@@ -12,9 +12,11 @@ from pytest_affine.values import integer
 __all__ = [
     "ElementSize",
     "Side",
+    "at_least",
     "bound_processes",
     "check_segments",
     "checked_bytes",
+    "checked_sizes",
     "per_parameter",
     "segment_end",
     "shard_sizes",
@@ -45,16 +47,9 @@ def checked_bytes(
         AffineTransferError: a size or budget that is no integer of at least 1, a budget smaller
             than any element size given (for an empty batch too), or a parameter without a size.
     """
-    given: int | dict[str, int]
-    if isinstance(element_size, Mapping):
-        given = {
-            name: _at_least(1, size, f"element_size[{name!r}]")
-            for name, size in element_size.items()
-        }
-        largest = max(given.values(), default=1)
-    else:
-        given = largest = _at_least(1, element_size, "element_size")
-    budget_bytes = _at_least(1, budget.bytes_per_peer, "budget.bytes_per_peer")
+    given = checked_sizes(element_size)
+    largest = max(given.values(), default=1) if isinstance(given, dict) else given
+    budget_bytes = at_least(1, budget.bytes_per_peer, "budget.bytes_per_peer")
     if budget_bytes < largest:
         raise AffineTransferError(
             f"budget.bytes_per_peer is {budget_bytes}, which holds no element of {largest} bytes; "
@@ -63,11 +58,21 @@ def checked_bytes(
     return per_parameter(given, plans, "element_size"), budget_bytes
 
 
+def checked_sizes(element_size: ElementSize) -> int | dict[str, int]:
+    """Return bytes per element as they were given; each is an integer of at least 1."""
+    if isinstance(element_size, Mapping):
+        return {
+            name: at_least(1, size, f"element_size[{name!r}]")
+            for name, size in element_size.items()
+        }
+    return at_least(1, element_size, "element_size")
+
+
 def bound_processes(endpoints: TransferEndpoints) -> tuple[dict[int, int], dict[int, int]]:
     """Return {location: process} of source and target; a process is an integer of at least 0."""
     sources, targets = (
         {
-            location: _at_least(0, process, f"endpoints.{side}[{location}]")
+            location: at_least(0, process, f"endpoints.{side}[{location}]")
             for location, process in pairs
         }
         for side, pairs in (("source", endpoints.source), ("target", endpoints.target))
@@ -75,7 +80,8 @@ def bound_processes(endpoints: TransferEndpoints) -> tuple[dict[int, int], dict[
     return sources, targets
 
 
-def _at_least(least: int, value: object, field: str) -> int:
+def at_least(least: int, value: object, field: str) -> int:
+    """Return an integer that is not smaller than `least`; the error names the field."""
     number = integer(value, field)
     if number < least:
         raise AffineTransferError(f"{field} must be {least} or more, got {number}")

@@ -1,17 +1,23 @@
 """From a source map and a target map to the copies between their shards.
 
-A holder is chosen for every region that a target needs; what is read from it becomes copies, and
-copies that continue each other are merged. Nothing here looks at single elements.
+1. Each map is validated on its own, and its pieces become boxes of the full tensor (`proof`).
+2. Each target box is cut with the source boxes that an index finds (`box_index`); the parts are the
+   regions (`regions`), and a holder is chosen for every one of them.
+3. What is read from it becomes copies between shards (`copies`).
+4. Copies that continue each other on both sides are joined (`merging`), and the rest is written
+   down as segments (`writing`).
+
+Every step takes time in proportion to what goes in and comes out, the sorting in 1 and 2 aside: for
+n pieces and regions O(n log n), where comparing all pairs takes O(n^2). Nothing looks at single
+elements: numbers are exact integers, and how large they are makes no difference.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 
-from pytest_affine.errors import AffineTransferError, InvalidReplicaPolicyError
-from pytest_affine.geometry import PlacedBox, overlap
+from pytest_affine.errors import InvalidReplicaPolicyError
 from pytest_affine.maps import ParamAffineMap
 from pytest_affine.plans import (
     PlanBudget,
@@ -19,16 +25,18 @@ from pytest_affine.plans import (
     ReplicaPart,
     ReplicaRequest,
     ReplicaSelector,
+    Sizes,
     TransferEndpoints,
     TransferPlan,
 )
-from pytest_affine.reference.batch import bound_processes
+from pytest_affine.reference.copies import copies_of_first, copies_of_parts
 from pytest_affine.reference.limits import check_limit
-from pytest_affine.reference.merging import Copy, copy_box, merge_copies
-from pytest_affine.reference.regions import PlanDraft, Region, draft_plan
-from pytest_affine.sync import canonical_json
+from pytest_affine.reference.merging import merge_copies
+from pytest_affine.reference.regions import PlanDraft, draft_plan, prepare_map
+from pytest_affine.reference.requests import Processes, region_request
+from pytest_affine.reference.writing import json_bytes, to_segments, unchecked
 
-__all__ = ["finish_plan", "plan_transfer", "region_request"]
+__all__ = ["finish_plan", "plan_transfer"]
 
 
 def plan_transfer(
@@ -57,55 +65,20 @@ def plan_transfer(
         PlanLimitError: planning takes more than `limits` allows.
         AffineTransferError: `endpoints` lacks a location that a request names.
     """
-    draft = draft_plan(source, target, limits)
+    draft = draft_plan(
+        prepare_map("source", source, limits), prepare_map("target", target, limits), limits
+    )
+    if replica_selector is None:
+        return finish_plan(draft, None)
+    processes = Processes(endpoints)
     choices = []
     for region in draft.regions:
         holder = region.holders[0]
-        if replica_selector is not None and len(region.holders) > 1:
-            holder = _selected(region_request(region, endpoints), replica_selector)
-        choices.append((ReplicaPart(holder, region.target.origin, region.target.shape),))
+        if len(region.holders) > 1:
+            request = region_request(processes.bind(region))
+            holder = _selected(request, replica_selector)
+        choices.append((ReplicaPart(holder, region.origin, region.shape),))
     return finish_plan(draft, choices)
-
-
-def region_request(
-    region: Region,
-    endpoints: TransferEndpoints | None,
-    *,
-    parameter: str | None = None,
-    element_size: int = 1,
-) -> ReplicaRequest:
-    """What a selector or policy is asked about one region.
-
-    Raises:
-        AffineTransferError: `endpoints` names no process for one of the region's locations.
-    """
-    target_process, holder_processes = None, None
-    if endpoints is not None:
-        sources, targets = bound_processes(endpoints)
-        (target_process,) = _processes("target", targets, (region.target_location,))
-        holder_processes = _processes("source", sources, region.holders)
-    return ReplicaRequest(
-        parameter=parameter,
-        target_location=region.target_location,
-        logical_origin=region.target.origin,
-        shape=region.target.shape,
-        holders=region.holders,
-        element_size=element_size,
-        num_bytes=math.prod(region.target.shape) * element_size,
-        target_process=target_process,
-        holder_processes=holder_processes,
-    )
-
-
-def _processes(
-    side: str, processes: Mapping[int, int], locations: Sequence[int]
-) -> tuple[int, ...]:
-    if unbound := [location for location in locations if location not in processes]:
-        raise AffineTransferError(
-            f"endpoints.{side} names no process for locations {unbound}; "
-            f"those bound: {sorted(processes)}"
-        )
-    return tuple(processes[location] for location in locations)
 
 
 def _selected(request: ReplicaRequest, selector: ReplicaSelector) -> int:
@@ -119,77 +92,46 @@ def _selected(request: ReplicaRequest, selector: ReplicaSelector) -> int:
     )
 
 
-def finish_plan(draft: PlanDraft, parts: Iterable[Sequence[ReplicaPart]]) -> TransferPlan:
+def finish_plan(draft: PlanDraft, parts: Iterable[Sequence[ReplicaPart]] | None) -> TransferPlan:
     """Turn the choice of holders into a plan.
 
     Args:
         draft: what `draft_plan` found.
-        parts: for every region of the draft, the parts that tile it, each read from a holder.
+        parts: for every region of the draft, the parts that tile it, each read from a holder; None
+            to read every region from its first holder.
 
     Raises:
         PlanLimitError: planning takes more than the draft's limits allow.
     """
-    limits = draft.limits
-    copies, pair_checks = _copies(draft, parts)
-    merged = merge_copies(copies, limits)
-    check_limit(limits, "max_segments", len(merged))
-    plan = TransferPlan(
-        segments=tuple(copy.to_segment() for copy in merged),
-        logical_shape=draft.source.logical_shape,
-        source_sizes=_sizes(draft.source),
-        target_sizes=_sizes(draft.target),
-        moved_elements=sum(math.prod(region.target.shape) for region in draft.regions),
-    )
+    if parts is None:
+        copies, pair_checks = copies_of_first(draft)
+    else:
+        copies, pair_checks = copies_of_parts(draft, parts)
+    merged = merge_copies(copies, draft.limits)
+    check_limit(draft.limits, "max_segments", len(merged))
+    source, target = draft.source.map_, draft.target.map_
+    sizes = _sizes(source), _sizes(target)
     statistics = PlanStatistics(
-        source_pieces=_num_pieces(draft.source),
-        target_pieces=_num_pieces(draft.target),
+        source_pieces=_num_pieces(source),
+        target_pieces=_num_pieces(target),
         pair_checks=pair_checks,
         segments_before_merge=len(copies),
         segments=len(merged),
-        plan_bytes=_json_bytes(plan, limits),
+        plan_bytes=json_bytes(merged, source.logical_shape, sizes, draft.limits),
     )
-    return replace(plan, statistics=statistics)
+    fields = to_segments(merged), source.logical_shape, *sizes, _num_needed(target), statistics
+    return unchecked(TransferPlan, *fields)
 
 
-def _copies(draft: PlanDraft, parts: Iterable[Sequence[ReplicaPart]]) -> tuple[list[Copy], int]:
-    copies: list[Copy] = []
-    pair_checks = draft.pair_checks
-    for region, region_parts in zip(draft.regions, parts, strict=True):
-        for part in region_parts:
-            location = part.source_location
-            # Replicas may be cut elsewhere than the holder whose box the region is from.
-            first = location == region.holders[0]
-            boxes = (region.source,) if first else draft.source_boxes[location]
-            pair_checks += len(boxes)
-            check_limit(draft.limits, "max_pair_checks", pair_checks)
-            copies += _part_copies(region, part, boxes)
-    return copies, pair_checks
-
-
-def _part_copies(region: Region, part: ReplicaPart, boxes: Iterable[PlacedBox]) -> Iterator[Copy]:
-    wanted = region.target.cut(tuple(part.logical_origin), tuple(part.shape))
-    for box in boxes:
-        if shared := overlap(wanted, box):
-            yield copy_box(
-                part.source_location,
-                box.cut(*shared),
-                region.target_location,
-                wanted.cut(*shared),
-            )
-
-
-def _sizes(map_: ParamAffineMap) -> tuple[tuple[int, int], ...]:
+def _sizes(map_: ParamAffineMap) -> Sizes:
     return tuple((location, math.prod(shape)) for location, shape in map_.shard_shapes)
+
+
+def _num_needed(target: ParamAffineMap) -> int:
+    """Elements of all target shards that are not padding, each of which is written once."""
+    padding = [block.num_elements for _, blocks in target.padding_by_location for block in blocks]
+    return sum(math.prod(shape) for _, shape in target.shard_shapes) - sum(padding)
 
 
 def _num_pieces(map_: ParamAffineMap) -> int:
     return sum(len(pieces) for _, pieces in map_.pieces_by_location)
-
-
-def _json_bytes(plan: TransferPlan, limits: PlanBudget) -> int:
-    """Length of the plan's canonical JSON, written one segment at a time."""
-    num_bytes = len(canonical_json(replace(plan, segments=()).to_dict()))
-    for index, segment in enumerate(plan.segments):
-        num_bytes += len(canonical_json(segment.to_dict())) + (index > 0)
-        check_limit(limits, "max_plan_bytes", num_bytes)
-    return num_bytes

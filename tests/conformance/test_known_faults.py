@@ -33,6 +33,8 @@ GRAINS = "sizes rounded to a grain of 4 leave a gap (F03)"
 RUNS = "runs merged across a change of holders (F02)"
 TWICE = "one address written twice, another never (F01)"
 TWICE_IN_STRIDES = "one address written twice, another never, in strides (F01)"
+TWO_REPLICAS = "two replicas for a third process"
+MIXED = "parameters of several dtypes"
 SIDE_BY_SIDE = "columns side by side in one shard (F43)"
 
 
@@ -108,6 +110,12 @@ FAULTS: dict[str, tuple[str, str, str, Case | str | None]] = {
         "PLAN-DETERMINISTIC",
         "three blocks, then 12 rows over 4 (F04)",
         sync(rows((12,), 3, 3, 3, 3), replicated_map((12,), 1)),
+    ),
+    "F04 in a batch": (
+        "batches:RemembersBlocksInBatches",
+        "BATCH-FIRST",
+        "three blocks, then 12 rows over 4 (F04)",
+        EVEN,
     ),
     "F05": (
         "builders:AssemblesInRankOrder",
@@ -276,12 +284,20 @@ FAULTS: dict[str, tuple[str, str, str, Case | str | None]] = {
     ),
     "F19": ("plans:KeepsOneOfEqualSizes", "PLAN-TILE", COPIES, READ),
     "F21": ("shards:LastReplicaWins", "MAP-REPLICA", f"{READ}, other values", READ),
+    "F19 in a batch": ("batches:TakesShardsForCopies", "BATCH-ONCE", COPIES, TWO_REPLICAS),
+    "F21 in a batch": ("batches:ReadsTheLastReplica", "BATCH-BALANCE", READ, MIXED),
     "F22": ("plans:DropsLastSegment", "PLAN-TILE", COPIES, None),
     "F23": (
         "memories:CachesWithoutLocations",
         "PLAN-DETERMINISTIC",
         "from locations 0 and 1 to 2 and 3, and back (F23)",
         sync(rows((4,), 2, 2), rows((4,), 2, 2)),
+    ),
+    "F23 in a batch": (
+        "batches:PlansEachSizeOnce",
+        "BATCH-FIRST",
+        "from locations 0 and 1 to 2 and 3, and back (F23)",
+        EVEN,
     ),
     "F24": ("plans:ReadsOwnNumberOnly", "PLAN-TILE", "4 sources to 2 targets (F24)", IDENTITY),
     "F28": (
@@ -321,6 +337,18 @@ FAULTS: dict[str, tuple[str, str, str, Case | str | None]] = {
         "offsets beyond 2^53",
         "bytes beyond 2^31 (F35)",
     ),
+    "F35 in a batch": (
+        "batches:CountsBytesIn32Bits",
+        "BATCH-EXACT",
+        "bytes beyond 2^31 of two replicas (F35)",
+        TWO_REPLICAS,
+    ),
+    "F35 in a batch, by element": (
+        "batches:CountsBytesIn32Bits",
+        "BATCH-EXACT",
+        "byte offsets beyond 2^31 of two replicas (F35)",
+        TWO_REPLICAS,
+    ),
     "F43": ("layouts:JoinsPieces", "PLAN-SOURCE", SIDE_BY_SIDE, EVEN),
     "F43 written": ("plans:WritesPartsEndToEnd", "PLAN-SOURCE", SIDE_BY_SIDE, EVEN),
     "F43 read": ("layouts:TakesSourcesForRows", "PLAN-SOURCE", "columns to rows (F43)", EVEN),
@@ -332,6 +360,18 @@ FAULTS: dict[str, tuple[str, str, str, Case | str | None]] = {
     "F45": ("plans:CutsOuterAxis", "PLAN-TOPOLOGY", "column blocks, 4 to 2 (F45)", EVEN),
     "F46": ("layouts:ReadsFullSides", "PLAN-BOUNDS", COPIES, ONE),
     "F46 inside": ("layouts:ReadsFullSides", "PLAN-SOURCE", "gate and up of 2 to one (F11)", ONE),
+    "F51": (
+        "batches:UnpacksParts",
+        "BATCH-ANSWER",
+        "a part whose fields are None (F51)",
+        "a gap between two parts",
+    ),
+    "F51 expanded": (
+        "batches:ExpandsAnswers",
+        "BATCH-LIMIT",
+        "a million parts (F51) in one answer",
+        "four parameters of one region",
+    ),
 }
 """By fault: an implementation that has it, a requirement, and the two inputs.
 

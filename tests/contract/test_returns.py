@@ -45,6 +45,7 @@ STATS = dict.fromkeys(TransferStats.__dataclass_fields__, 1)
     ("method", "value"),
     [
         ("plan_transfer", plan(segment())),
+        ("plan_transfers", {"weight": plan(segment())}),
         ("check_map", None),
         ("supports", None),
         ("supports", "too wide"),
@@ -81,6 +82,12 @@ def test_what_the_contract_says_is_accepted(method, value):
             "plan_transfer.segments[0].source_location must be int, got bool True",
         ),
         ("plan_transfer", plan(moved_elements=2.0), "plan_transfer.moved_elements must be int"),
+        (
+            "plan_transfers",
+            {"weight": plan(segment(source_offset=True))},
+            "plan_transfers['weight'].segments[0].source_offset must be int, got bool True",
+        ),
+        ("plan_transfers", [plan()], "plan_transfers must be a mapping, got list"),
         ("plan_digest", b"00", "plan_digest must be str, got bytes b'00'"),
         ("check_map", True, "check_map must be None, got bool True"),
         ("supports", 3, "supports must be str | None, got int 3"),

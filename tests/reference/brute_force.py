@@ -1,12 +1,14 @@
-"""What maps and plans mean, element by element; nothing here knows how plans are made."""
+"""What maps and plans mean, element by element, and planning by comparing all pairs of boxes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 
+from pytest_affine.geometry import PlacedBox, overlap, place_piece
 from pytest_affine.maps import AffinePiece, Padding, ParamAffineMap
-from pytest_affine.plans import TransferPlan
+from pytest_affine.plans import PlanBudget, TransferPlan, TransferSegment
+from pytest_affine.reference.merging import Copy, box_form, merge_copies
 
 
 def addresses(shape: Sequence[int], offset: int, strides: Sequence[int]) -> Iterator[int]:
@@ -102,3 +104,71 @@ def assert_merged(plan: TransferPlan) -> None:
             other_axes = [other for other in others if other[1:] != (to_stride, from_stride)]
             if rest == other_axes:
                 assert (wrote, read) != (extent * to_stride, extent * from_stride), (first, second)
+
+
+def all_pairs_plan(
+    source: ParamAffineMap,
+    target: ParamAffineMap,
+    choose: Callable[[tuple[int, ...]], int] = min,
+) -> TransferPlan:
+    """The plan of two valid maps, every box of the one compared with every box of the other.
+
+    `choose` gets the holders of each region that has several, in order, and returns one of them.
+    """
+    copies = []
+    for location in target.locations:
+        regions = [
+            (*shared, wanted, held.locations)
+            for wanted, _ in boxes(target, location)
+            for at in source.locations
+            for box, held in boxes(source, at)
+            if held.locations[0] == at and (shared := overlap(wanted, box))
+        ]
+        for origin, shape, wanted, held_at in sorted(regions, key=lambda region: region[0]):
+            holder = choose(held_at) if len(held_at) > 1 else held_at[0]
+            region = wanted.cut(origin, shape)
+            for box, _ in boxes(source, holder):
+                if shared := overlap(region, box):
+                    copies.append(copy(location, region.cut(*shared), holder, box.cut(*shared)))
+    segments = tuple(map(segment, merge_copies(copies, PlanBudget())))
+    sizes = [
+        {location: map_.shard_size(location) for location in map_.locations}
+        for map_ in (source, target)
+    ]
+    moved = sum(segment.num_elements for segment in segments)
+    return TransferPlan(segments, target.logical_shape, *sizes, moved)
+
+
+def boxes(map_: ParamAffineMap, location: int) -> list[tuple[PlacedBox, AffinePiece]]:
+    """The boxes of the full tensor that one location holds, each with its piece."""
+    return [
+        (box, piece)
+        for piece in map_.pieces(location)
+        for box in place_piece(
+            piece.shape,
+            piece.full_offset,
+            piece.full_strides,
+            piece.shard_offset,
+            piece.shard_strides,
+            map_.logical_shape,
+        )
+    ]
+
+
+def copy(location: int, target: PlacedBox, holder: int, source: PlacedBox) -> Copy:
+    """The copy of one box of the full tensor, given where it sits in either shard."""
+    form = box_form(target.shape, target.strides, source.strides)
+    return Copy(location, target.offset, holder, source.offset, form)
+
+
+def segment(copy: Copy) -> TransferSegment:
+    """A copy as a segment of a plan."""
+    return TransferSegment(
+        source_location=copy.source_location,
+        source_offset=copy.source_offset,
+        source_strides=tuple(source for _, _, source in copy.form.axes),
+        target_location=copy.target_location,
+        target_offset=copy.target_offset,
+        target_strides=tuple(target for _, target, _ in copy.form.axes),
+        shape=tuple(extent for extent, _, _ in copy.form.axes),
+    )

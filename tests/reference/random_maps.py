@@ -15,7 +15,15 @@ from pytest_affine.maps import AffinePiece, Padding, ParamAffineMap
 Block: TypeAlias = tuple[tuple[int, ...], int, tuple[int, ...]]
 """Shape, offset and strides of a block of the full tensor."""
 
-STRIDED = ("shape", "full_strides", "shard_strides")
+FIELDS = (
+    "shape",
+    "full_offset",
+    "full_strides",
+    "shard_offset",
+    "shard_strides",
+    "locations",
+    "scale",
+)
 
 
 def random_shape(random: Random) -> tuple[int, ...]:
@@ -82,20 +90,38 @@ def _laid_out(
 
 
 def damaged(random: Random, map_: ParamAffineMap) -> ParamAffineMap:
-    """The map with one number of one piece changed, or one piece lost; this may do no damage."""
+    """The map with one number changed or one block lost; this may do no damage."""
+    shapes = dict(map_.shard_shapes)
     pieces = {location: list(held) for location, held in map_.pieces_by_location}
-    held = random.choice([held for held in pieces.values() if held])
-    index = random.randrange(len(held))
-    piece = held.pop(index)
-    field = random.choice(["lost", "full_offset", "shard_offset", *STRIDED])
+    padding = {location: list(held) for location, held in map_.padding_by_location}
+    what = random.choice(["shard shape", "padding", *["piece"] * 8])
+    if what == "shard shape":
+        location = random.choice(list(shapes))
+        shapes[location] = (max(0, math.prod(shapes[location]) + random.choice([-1, 1])),)
+    elif what == "padding" and padding:
+        random.choice(list(padding.values())).pop()
+    elif filled := [held for held in pieces.values() if held]:
+        held = random.choice(filled)
+        index = random.randrange(len(held))
+        held[index : index + 1] = _damaged_piece(random, held[index], list(shapes))
+    return ParamAffineMap(map_.logical_shape, shapes, pieces, padding)
+
+
+def _damaged_piece(random: Random, piece: AffinePiece, locations: list[int]) -> list[AffinePiece]:
+    """The piece with one number changed; nothing, or the piece twice."""
+    field = random.choice(["number", *FIELDS])
     changed: dict[str, Any] = {}
+    if field == "number":
+        return [piece] * random.choice([0, 2])
     if field.endswith("offset"):
-        changed[field] = getattr(piece, field) + 1
-    elif field in STRIDED and piece.shape:
+        changed[field] = getattr(piece, field) + random.choice([-1, 1])
+    elif field == "scale":
+        changed[field] = random.choice([0.0, 0.5, -1.0, math.inf, math.nan])
+    elif field == "locations":
+        changed[field] = {*piece.locations} ^ {random.choice([*locations, 7])}
+    elif piece.shape:
         values = list(getattr(piece, field))
         axis = random.randrange(len(values))
-        values[axis] = max(0, values[axis] + random.choice([-1, 1, 2]))
+        values[axis] += random.choice([-1, 1, 2])
         changed[field] = values
-    if changed:
-        held.insert(index, replace(piece, **changed))
-    return ParamAffineMap(map_.logical_shape, map_.shard_shapes, pieces, map_.padding_by_location)
+    return [replace(piece, **changed)]

@@ -23,8 +23,15 @@ from pytest_affine.errors import (
     UnsupportedLayoutError,
 )
 from pytest_affine.maps import AffinePiece, Padding, ParamAffineMap
-from pytest_affine.plans import PlanBudget, PlanStatistics, ReplicaRequest, TransferEndpoints
-from pytest_affine.reference.planner import plan_transfer
+from pytest_affine.plans import (
+    PlanBudget,
+    PlanStatistics,
+    ReplicaPart,
+    ReplicaRequest,
+    TransferEndpoints,
+)
+from pytest_affine.reference.planner import finish_plan, plan_transfer
+from pytest_affine.reference.regions import draft_plan, prepare_map
 from pytest_affine.sync import canonical_json
 
 
@@ -176,6 +183,11 @@ def test_every_source_is_read_where_there_are_fewer_targets():
 def test_a_source_is_read_at_its_place_in_the_shard_and_not_in_the_full_tensor():
     source = ParamAffineMap((4,), {0: (4,)}, {0: [rows(0, 2, 2), rows(2, 0, 2)]})
     assert segments(source, whole(4)) == [run((0, 2), (0, 0), 2), run((0, 0), (0, 2), 2)]
+
+
+def test_segments_are_in_the_order_of_the_target_shard_and_not_of_the_full_tensor():
+    source, target = contiguous_split_map((4,), [2, 2], 0), packed((4,), {0: [(2, 2), (0, 2)]})
+    assert segments(source, target) == [run((1, 0), (0, 0), 2), run((0, 0), (0, 2), 2)]
 
 
 def test_a_transposed_shard_is_read_across():
@@ -528,6 +540,7 @@ ENOUGH = {
     "max_segments": 2,
     "max_merge_passes": 1,
     "max_merge_checks": 3 + 4,  # per source: two copies along a row, and the single rows across
+    "max_plan_bytes": 196,  # the length of its JSON, as a test below says
 }
 
 
@@ -567,11 +580,53 @@ def test_the_boxes_of_a_permuted_piece_are_limited_before_they_are_paired():
         plan_transfer(source, target, limits=PlanBudget(max_pair_checks=500))
 
 
-def test_the_bytes_of_a_plan_are_limited():
-    num_bytes = len(canonical_json(limited().to_dict()))
-    assert limited(max_plan_bytes=num_bytes) == limited()
-    with pytest.raises(PlanLimitError, match=rf"{num_bytes} or more .*max_plan_bytes limits to"):
-        limited(max_plan_bytes=num_bytes - 1)
+def test_the_bytes_of_a_plan_are_those_of_its_canonical_json():
+    assert len(canonical_json(limited().to_dict())) == ENOUGH["max_plan_bytes"]
+
+
+def test_the_bytes_of_a_plan_are_limited_before_all_of_them_are_counted():
+    source, target = (contiguous_split_map((4096,), [1] * 4096, 0) for _ in range(2))
+    num_bytes = plan_transfer(source, target).statistics.plan_bytes
+    with pytest.raises(PlanLimitError, match=r"max_plan_bytes limits to 150000;") as refused:
+        plan_transfer(source, target, limits=PlanBudget(max_plan_bytes=150_000))
+    named = int(re.search(r"takes (\d+)", str(refused.value))[1])
+    assert 150_000 < named < num_bytes // 2 + 50_000
+
+
+@pytest.mark.parametrize("num_locations", [16, 64, 256])
+def test_only_boxes_that_meet_are_compared(num_locations):
+    source, target = (
+        contiguous_split_map((1024, 2), [1024 // parts] * parts, 0)
+        for parts in (num_locations, 2 * num_locations)
+    )
+    # Each target box with the one source box that it lies in, and each region's source.
+    assert plan_transfer(source, target).statistics.pair_checks == 2 * (2 * num_locations)
+
+
+def test_only_boxes_of_a_replica_that_meet_are_compared():
+    halves = [rows(2 * at, 2 * at, 2, (0, 1)) for at in range(64)]
+    shifted = [
+        rows(0, 0, 1, (0, 1)),
+        *(rows(2 * at - 1, 2 * at - 1, 2, (0, 1)) for at in range(1, 64)),
+    ]
+    source = ParamAffineMap(
+        (128,), {0: (128,), 1: (128,)}, {0: halves, 1: [*shifted, rows(127, 127, 1, (0, 1))]}
+    )
+    plan = plan_transfer(source, whole(128), replica_selector=lambda request: 1)
+    # 64 regions, each in two boxes of the replica.
+    assert plan.statistics.pair_checks == 64 + 2 * 64
+    assert list(plan.segments) == [run((1, 0), (0, 0), 128)]
+
+
+def test_a_flat_partition_is_replanned_within_the_default_limits():
+    shapes = {"bias": (7,), "weight": (3 * 2**10 - 1, 32), "norm": (25,)}
+    source, target = (
+        flat_map(shapes, {at: (at * size, (at + 1) * size) for at in range(parts)})["weight"]
+        for parts, size in ((256, 384), (192, 512))
+    )
+    plan = plan_transfer(source, target)
+    assert len(plan.segments) == 384
+    assert plan.moved_elements == (3 * 2**10 - 1) * 32
 
 
 def test_boxes_that_replicas_add_count_as_pair_checks():
@@ -602,11 +657,15 @@ def test_the_order_in_which_mappings_were_filled_changes_nothing():
 
 SCRIPT = """
 import json
-from pytest_affine.builders import mesh_map
+from itertools import permutations
+from pytest_affine.builders import flat_map, mesh_map
 from pytest_affine.reference.planner import plan_transfer
-source = mesh_map((5, 6), (2, 2), [["replicate"], ["shard", 0]])
-target = mesh_map((5, 6), (2, 2), [["shard", 1], ["shard", 0]])
-print(json.dumps(plan_transfer(source, target).to_dict()))
+maps = [
+    mesh_map((5, 6), (2, 2), [["replicate"], ["shard", 0]]),
+    mesh_map((5, 6), (2, 2), [["shard", 1], ["shard", 0]]),
+    flat_map({"w": (5, 6)}, {0: (0, 13), 1: (13, 30)})["w"],
+]
+print(json.dumps([plan_transfer(*pair).to_dict() for pair in permutations(maps, 2)]))
 """
 
 
@@ -622,7 +681,19 @@ def test_the_string_hash_seed_changes_nothing():
         for seed in "01"
     }
     assert len(printed) == 1
-    assert len(json.loads(printed.pop())["segments"]) == 4
+    plans = json.loads(printed.pop())
+    assert (len(plans), len(plans[0]["segments"])) == (6, 4)
+
+
+def test_one_prepared_map_serves_many_plans():
+    source, limits = replicas(2, 5), PlanBudget()
+    prepared = prepare_map("source", source, limits)
+    for target in (whole(6), contiguous_split_map((6,), [2, 4], 0), source):
+        draft = draft_plan(prepared, prepare_map("target", target, limits), limits)
+        assert finish_plan(draft, None) == plan_transfer(source, target)
+        parts = [(ReplicaPart(1, region.origin, region.shape),) for region in draft.regions]
+        chosen = plan_transfer(source, target, replica_selector=lambda request: 1)
+        assert finish_plan(draft, parts) == chosen
 
 
 def test_what_was_planned_before_changes_nothing():
