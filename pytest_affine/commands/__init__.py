@@ -1,0 +1,1 @@
+"""The commands of the command line: each a module with `HELP`, `add_arguments` and `run`."""
