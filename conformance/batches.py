@@ -38,6 +38,7 @@ from pytest_affine.contract.resident import Resident
 from pytest_affine.contract.suite import cases, drawn, requirement
 from pytest_affine.fixtures.batches import MIXED
 from pytest_affine.fixtures.invalid import BAD_MAPS, BAD_MAPS_IN_2D, BAD_PAIRS
+from pytest_affine.fixtures.real import REAL
 from pytest_affine.fixtures.replicas import (
     HUGE_REPLICAS,
     REPLICAS,
@@ -200,7 +201,7 @@ def test_maps_are_validated_before_the_policy_runs(
 
 
 @requirement("BATCH-FIRST")
-@cases(EVERYDAY, REPLICAS, MANY)
+@cases(EVERYDAY, REPLICAS, MANY, REAL)
 @drawn(strategies.sync_cases)
 def test_first_holder_and_per_request_reproduce_plan_transfer(
     implementation: ImplementationProxy, case: Case

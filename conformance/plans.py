@@ -28,6 +28,7 @@ from pytest_affine.errors import (
 )
 from pytest_affine.fixtures.growth import GROWING, grown
 from pytest_affine.fixtures.invalid import BAD_MAPS, BAD_MAPS_IN_2D, BAD_PAIRS
+from pytest_affine.fixtures.real import REAL
 from pytest_affine.fixtures.syncs import (
     CORE,
     EDGE,
@@ -56,7 +57,7 @@ def planned(
 
 
 @requirement("PLAN-TILE")
-@cases(EVERYDAY)
+@cases(EVERYDAY, REAL)
 @drawn(strategies.sync_cases)
 def test_every_target_element_is_written_exactly_once(
     implementation: ImplementationProxy, case: Case
@@ -66,7 +67,7 @@ def test_every_target_element_is_written_exactly_once(
 
 
 @requirement("PLAN-SOURCE")
-@cases(EVERYDAY)
+@cases(EVERYDAY, REAL)
 @drawn(strategies.sync_cases)
 def test_every_write_reads_the_same_logical_element(
     implementation: ImplementationProxy, case: Case
@@ -76,7 +77,7 @@ def test_every_write_reads_the_same_logical_element(
 
 
 @requirement("PLAN-BOUNDS")
-@cases(EVERYDAY)
+@cases(EVERYDAY, REAL)
 @drawn(strategies.sync_cases)
 def test_no_segment_addresses_outside_a_shard(
     implementation: ImplementationProxy, case: Case
