@@ -258,7 +258,7 @@ def test_third():
     (status, output), (other, _) = ends(start(text, "--affine-ranks=2", "-rA"))
     assert (status, other) == (1, -signal.SIGKILL)
     assert [*outcomes(output).values()].count("PASSED") == 2
-    assert "rank 1 of 2: lost together with the fork server before this call" in output
+    assert "rank 1 of 2: lost together with the fork server" in output
     assert "rank 1 can't be started: its launched process is gone or does not answer" in output
 
 

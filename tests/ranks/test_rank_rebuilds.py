@@ -2,12 +2,14 @@
 
 import gc
 import os
+import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from pytest_affine.ranks import RankFailure, RankPool, processes
+from pytest_affine.ranks import RankFailure, RankPool, shutdown
 
 NUM_REBUILDS = 1000
 WARM_UP = 50
@@ -27,7 +29,16 @@ def _resident_bytes() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_a_thousand_rebuilds_leave_the_controller_as_it_was() -> None:
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The temporary folder of a fork server of this test alone."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    shutdown()
+    yield tmp_path
+    shutdown()
+
+
+def test_a_thousand_rebuilds_leave_the_controller_as_it_was(folder: Path) -> None:
     def look() -> tuple[list[int], int]:
         numbers = [
             len(os.listdir("/proc/self/fd")),
@@ -35,8 +46,7 @@ def test_a_thousand_rebuilds_leave_the_controller_as_it_was() -> None:
             _children(os.getpid()),
             _children(server),
             threading.active_count(),
-            len(os.listdir(processes.fork_server().folder)),
-            len(os.listdir(Path(processes.fork_server().folder).parent)),
+            len([*folder.rglob("*")]),
         ]
         return numbers, _resident_bytes()
 
