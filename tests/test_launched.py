@@ -22,6 +22,12 @@ four = pytest.mark.affine_ranks(4)
 """
 
 PASSING = """
+def test_what_a_test_does_to_the_variables_of_the_launcher_is_nothing_to_ranks(
+    affine_ranks, monkeypatch
+):
+    monkeypatch.setenv("MASTER_PORT", "1")
+    assert affine_ranks.run(os.getpid)
+
 @four
 def test_each_rank_is_the_child_of_a_launched_process(affine_rank, affine_world_size):
     ones = torch.ones(1)
@@ -147,7 +153,7 @@ def test_under_torchrun_there_is_one_session_and_each_rank_lives_in_its_process(
     output, errors = launcher.communicate(timeout=120)
     assert launcher.returncode == 0, output + errors
     assert {*outcomes(output).values()} == {"PASSED"}
-    assert len(outcomes(output)) == 3
+    assert len(outcomes(output)) == 4
     assert output.count("test session starts") == 1
     assert "stdout and stderr of rank 2 call" in output
 

@@ -213,7 +213,7 @@ def test_wire(affine_wire, affine_rank):
     assert (event.kind, event.num_bytes, event.group_ranks) == ("all_reduce", 12, (0, 1))
     assert "affine_rank" not in repr(affine_rank)
 
-def test_outside(affine_rank):
+def test_outside(affine_ranks, affine_rank):
     assert repr(affine_rank) == "<affine_rank: each rank has its own>"
 
 def make(base):
@@ -429,6 +429,22 @@ LOCK = threading.Lock()
 def test_global():
     LOCK.acquire()
 """
+
+
+def test_a_value_of_each_rank_is_refused_to_a_test_that_has_no_ranks(run):
+    text = """
+def test_unmarked(affine_rank):
+    assert affine_rank != 0
+
+def test_with_ranks(affine_ranks, affine_rank):
+    assert affine_ranks.run(abs, affine_rank) == [0, 1, 2, 3]
+"""
+    result = run(text)
+    assert failures(result)["test_unmarked"].strip() == (
+        "affine_rank is a value of each rank, and this test has none; "
+        "choices: @pytest.mark.affine_ranks(n), the fixture affine_ranks"
+    )
+    result.assert_outcomes(errors=1, passed=1)
 
 
 def test_what_can_not_run_on_ranks_is_refused_by_name(run):

@@ -291,17 +291,25 @@ def test_a_dying_rank_gives_its_device_back_and_leaves_its_worker_alive(pytester
             "device ids (--affine-devices) must be different integers from 0 on, got 1, 2, 2, 3",
         ),
         (
-            "0,1,2",
+            "0,1,2 --affine-ranks=4",
             "asked for 4 ranks on gloo, each with a device id of its own; --affine-devices has "
             "0, 1, 2; choices: at most 3 ranks, more ids in --affine-devices",
         ),
     ],
 )
 def test_ids_that_can_not_be_stop_the_session_before_it_collects(pytester, ids, message):
-    result = pytester.runpytest_inprocess(f"--affine-devices={ids}")
+    result = pytester.runpytest_inprocess(*f"--affine-devices={ids}".split())
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert f"ERROR: {message}" in result.errlines
     assert "collected" not in result.stdout.str()
+
+
+def test_fewer_ids_than_ranks_by_default_are_enough_for_tests_that_say_how_many_they_take(
+    pytester,
+):
+    text = "import pytest\n@pytest.mark.affine_ranks(2)\ndef test_it(): pass"
+    pytester.makepyfile(text)
+    pytester.runpytest_subprocess("--affine-devices=0,1").assert_outcomes(passed=1)
 
 
 def test_a_wait_must_be_of_some_length(pytester):

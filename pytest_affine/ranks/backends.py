@@ -100,6 +100,10 @@ def listed(ids: Sequence[int]) -> str:
     return ", ".join(map(str, ids)) or "none"
 
 
+def _ranks(number: int) -> str:
+    return "1 rank" if number == 1 else f"{number} ranks"
+
+
 def _found(row: Backend) -> tuple[Device, ...]:
     from pytest_affine.ranks.calls import run_alone
 
@@ -132,7 +136,7 @@ def _check_launched(row: Backend, hosts: Sequence[Host], ids: Sequence[int] | No
 def _enough(row: Backend, num_ranks: int, devices: tuple[Device, ...]) -> tuple[Device, ...]:
     found = len(devices)
     if found < num_ranks:
-        fewer = f"at most {found} ranks, " if found else ""
+        fewer = f"at most {_ranks(found)}, " if found else ""
         raise RankSetupError(
             f"asked for {num_ranks} ranks on {row.name}, which needs one "
             f"{row.device_type.upper()} device per rank; found {found}; "
@@ -150,7 +154,7 @@ def _chosen(row: Backend, num_ranks: int, ids: Sequence[int]) -> tuple[Device, .
         raise RankSetupError(
             f"asked for {num_ranks} ranks on {row.name}, each with a device id of its own; "
             f"--affine-devices has {listed(ids)}; "
-            f"choices: at most {len(ids)} ranks, more ids in --affine-devices"
+            f"choices: at most {_ranks(len(ids))}, more ids in --affine-devices"
         )
     if not row.needs_devices:
         return tuple(map(row.named_device, sorted(ids)))

@@ -79,6 +79,7 @@ class FunctionalTap:
                 record.refuse(call)
                 raise
             record.leave(call)
+            record.started(call)
             self._await(call, group, result)
             return result
 

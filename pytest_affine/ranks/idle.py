@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pytest_affine.ranks.waits import group_text, ranks_text
+from pytest_affine.ranks.wire import Collectives
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +22,7 @@ class Leftovers:
         asked: by peer, how many messages the rank asked of it.
         sent_bytes: by peer, the bytes of what was sent.
         asked_bytes: by peer, the bytes that there was room for in what was asked for and came.
-        collectives: by name of a group, its ranks and how many collectives the rank entered.
+        collectives: by name of a group, the collectives that the rank entered.
     """
 
     problems: tuple[str, ...]
@@ -29,7 +30,7 @@ class Leftovers:
     asked: tuple[int, ...]
     sent_bytes: tuple[int, ...]
     asked_bytes: tuple[int, ...]
-    collectives: Mapping[str, tuple[tuple[int, ...], int]]
+    collectives: Mapping[str, Collectives]
 
 
 def left_behind(leftovers: Mapping[int, Leftovers]) -> dict[int, list[str]]:
@@ -70,20 +71,44 @@ def _unmatched_messages(leftovers: Mapping[int, Leftovers]) -> list[tuple[int, s
 
 def _unmatched_collectives(leftovers: Mapping[int, Leftovers]) -> list[tuple[int, str]]:
     groups = {
-        name: ranks for each in leftovers.values() for name, (ranks, _) in each.collectives.items()
+        name: entered.ranks
+        for each in leftovers.values()
+        for name, entered in each.collectives.items()
     }
     found = []
     for name, ranks in groups.items():
-        by_count: dict[int, list[int]] = {}
-        for rank in ranks:
-            each = leftovers.get(rank)
-            count = each.collectives.get(name, (ranks, 0))[1] if each else 0
-            by_count.setdefault(count, []).append(rank)
-        if len(by_count) > 1:
-            first = min(rank for rank in ranks if rank in leftovers)
-            counts = ", ".join(f"{n} on {ranks_text(some)}" for n, some in by_count.items())
-            found.append((first, f"collectives of {group_text(name)} were entered {counts}"))
+        nothing = Collectives(ranks=ranks)
+        entered = {
+            rank: each.collectives.get(name, nothing)
+            for rank in ranks
+            if (each := leftovers.get(rank)) is not None
+        }
+        text = _difference({**dict.fromkeys(ranks, nothing), **entered})
+        if text:
+            found.append((min(entered), f"collectives of {group_text(name)} were entered {text}"))
     return found
+
+
+def _difference(entered: Mapping[int, Collectives]) -> str:
+    """How the collectives of a group's ranks differ; empty if they do not."""
+    if text := _sides({rank: str(each.count) for rank, each in entered.items()}):
+        return text
+    if len({each.digest for each in entered.values()}) == 1:
+        return ""
+    for texts in zip(*(each.latest for each in entered.values()), strict=True):
+        if text := _sides(dict(zip(entered, texts, strict=True))):
+            return f"as {text}"
+    return "as different ones"
+
+
+def _sides(texts: Mapping[int, str]) -> str:
+    """Which ranks have which text; empty if all have one."""
+    ranks: dict[str, list[int]] = {}
+    for rank, text in texts.items():
+        ranks.setdefault(text, []).append(rank)
+    if len(ranks) == 1:
+        return ""
+    return ", ".join(f"{text} on {ranks_text(some)}" for text, some in ranks.items())
 
 
 def _messages(number: int) -> str:

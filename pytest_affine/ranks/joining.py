@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pytest_affine.ranks.failures import RankSetupError
 from pytest_affine.ranks.hosts import Host, LocalHost, set_launched
 from pytest_affine.ranks.meeting import launcher_store
+from pytest_affine.ranks.processes import fork_server
 from pytest_affine.ranks.remote import RemoteHost, serve
 
 if TYPE_CHECKING:
@@ -111,6 +112,8 @@ def lead(launch: Launch) -> Iterator[Callable[[int], None]]:
     Yields a function that tells the others the exit status of the session, with which they end once
     this process has. Raises RankSetupError if they do not all come.
     """
+    os.environ[JOINED] = "1"
+    fork_server()  # with the environment as it is now, whatever tests will do to it
     reception = _Reception(launch)
     try:
         others = reception.gather()
@@ -119,7 +122,6 @@ def lead(launch: Launch) -> Iterator[Callable[[int], None]]:
         for host in (own, *others):
             host.address = host.address or reception.outer_address
         set_launched([own, *others])
-        os.environ[JOINED] = "1"
 
         def finish(status: int) -> None:
             for host in others:

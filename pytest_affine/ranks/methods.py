@@ -98,6 +98,8 @@ class MethodTap:
         for name, make in (("_start_coalescing", self._start), ("_end_coalescing", self._end)):
             made[group, name] = make(getattr(group, name))
         made[work, "wait"] = self._wait(work.wait)
+        made[work, "is_completed"] = self._is_completed(work.is_completed)
+        made[work, "get_future"] = self._get_future(work.get_future)
         return made
 
     def _entering(self, name: str) -> Callable[[Group, Sequence[Any], Mapping[str, Any]], Call]:
@@ -214,6 +216,31 @@ class MethodTap:
             return value
 
         return wait
+
+    def _is_completed(self, original: Method) -> Method:
+        record = self._record
+
+        @wraps(original)
+        def is_completed(work: Any) -> Any:
+            __tracebackhide__ = True
+            value = original(work)
+            if value:
+                record.work_ended(work)
+            return value
+
+        return is_completed
+
+    def _get_future(self, original: Method) -> Method:
+        record = self._record
+
+        @wraps(original)
+        def get_future(work: Any) -> Any:
+            __tracebackhide__ = True
+            future = original(work)
+            record.promise(work, future)
+            return future
+
+        return get_future
 
 
 def measured(value: Any) -> tuple[int, str]:

@@ -71,6 +71,7 @@ class RankPool:
         self._lease: Lease | None = None
         self._servers: list[object] = []
         self._members: list[Member] = []
+        self._environments: dict[int, dict[str, str]] = {}
         self._closed = False
 
     @property
@@ -165,8 +166,7 @@ class RankPool:
         self.close()
 
     def _join(self) -> None:
-        # A launched process has an environment of its own, which its rank has already.
-        context = pickled_context(self._seed, None if launched_hosts() else os.environ)
+        context = self._context(range(self.num_ranks))
         work = pickled_function(join)
         row, open_store = BACKENDS[self.backend], self._meeting()
         messages = []
@@ -184,6 +184,17 @@ class RankPool:
             messages.append((context, work, arguments))
         call(self._members, messages, START_SECONDS)
 
+    def _context(self, ranks: Sequence[int]) -> bytes:
+        """What a call runs in, with the environment unless these ranks have it already."""
+        if launched_hosts():
+            return pickled_context(self._seed)  # a launched process has an environment of its own
+        environment = {**os.environ}
+        environment.pop("PYTEST_CURRENT_TEST", None)  # it changes with every test
+        if all(self._environments.get(rank) == environment for rank in ranks):
+            return pickled_context(self._seed)
+        self._environments.update(dict.fromkeys(ranks, environment))
+        return pickled_context(self._seed, environment)
+
     def _meeting(self) -> Callable[[int], Store]:
         if launched_hosts():
             return partial(meet_at_launcher, secrets.token_hex(8))
@@ -197,7 +208,7 @@ class RankPool:
         check_idle: bool = False,
     ) -> list[Any]:
         self.start()
-        context = pickled_context(self._seed)
+        context = self._context(ranks)
         members = [self._members[rank] for rank in ranks]
         messages = [(context, *each) for each in calls]
         deadline = self.deadline if deadline is None else deadline
@@ -230,6 +241,7 @@ class RankPool:
 
     def _end(self, patience: float = 0.0) -> None:
         members, self._members = self._members, []
+        self._environments.clear()
         end(members, patience)
         if self._lease is not None:
             self._lessor.give_back(self._lease)

@@ -12,7 +12,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from pytest_affine.ranks.page import RAISED, Facts, Page, packed
-from pytest_affine.ranks.wire import COLUMNS, MESSAGES, Traffic, WireEvent, traffic_of
+from pytest_affine.ranks.wire import (
+    COLUMNS,
+    MESSAGES,
+    Collectives,
+    Traffic,
+    WireEvent,
+    traffic_of,
+)
 
 NUM_KEPT = 10_000
 """How many events that ended are kept."""
@@ -92,16 +99,17 @@ class Record:
         self._open: dict[int, Call] = {}
         self._lost: deque[Call] = deque(maxlen=NUM_KEPT)
         self._works: dict[int, _Followed] = {}
+        self._promised: list[tuple[Any, Sequence[Call]]] = []
         self._active: list[Call] = []
         self._sequences: dict[tuple[Any, ...], int] = {}
-        self._ranks: dict[str, tuple[int, ...]] = {}
+        self._collectives: dict[str, Collectives] = {}
         self._cleared = [0] * len(page.counters)
 
     def begin(self) -> None:
         """Begin a call of the pool: sequences start from 0, problems of before are forgotten."""
         self._first_index = self.next_index
         self._sequences.clear()
-        self._ranks.clear()
+        self._collectives.clear()
         self._active.clear()
         self.page.begin(self.next_index)
 
@@ -120,8 +128,6 @@ class Record:
         """An event begins, and is what this rank does now."""
         key = _sequence_key(kind, group, peer, tag)
         sequence = self._sequences.get(key, 0)
-        if len(key) == 1:
-            self._ranks[group] = group_ranks
         self._sequences[key] = sequence + 1
         index, self.next_index = self.next_index, self.next_index + 1
         started = time.monotonic()
@@ -154,6 +160,13 @@ class Record:
             self._count(call, sent_messages=1, sent_bytes=call.sent_bytes)
         elif call.kind == "recv":
             self._count(call, asked_messages=1)
+        else:
+            self._add_collective(call)
+
+    def _add_collective(self, call: Call) -> None:
+        kind, group, ranks, peer, num_bytes, dtype, *_ = call.facts
+        known = self._collectives.get(group) or Collectives(ranks=ranks)
+        self._collectives[group] = known.followed_by(kind, peer, num_bytes, dtype)
 
     def refuse(self, call: Call) -> None:
         """The call raised: it is kept as an event that never ended, but is not on the wire."""
@@ -203,6 +216,11 @@ class Record:
         for call in self.calls_of(work):
             self.end(call)
 
+    def promise(self, work: Any, future: Any) -> None:
+        """The events of a work end with this future too, which may outlive the work."""
+        if calls := self.calls_of(work):
+            self._promised.append((future, calls))
+
     def events(self, first_index: int = 0) -> list[WireEvent]:
         """The events that are kept, in order, from this index on."""
         self._look()
@@ -225,13 +243,9 @@ class Record:
         """What passed between this rank and each other in this call of the pool."""
         return traffic_of(self.page.counts())
 
-    def collectives(self) -> dict[str, tuple[tuple[int, ...], int]]:
-        """By name of a group, its ranks and how many collectives were entered in this call."""
-        return {
-            key[0]: (self._ranks[key[0]], count)
-            for key, count in self._sequences.items()
-            if len(key) == 1 and count
-        }
+    def collectives(self) -> dict[str, Collectives]:
+        """By name of a group, its collectives in this call."""
+        return dict(self._collectives)
 
     def totals(self) -> tuple[Traffic, ...]:
         """What passed between this rank and each other since `clear`."""
@@ -250,6 +264,12 @@ class Record:
                 self.page.counters[len(COLUMNS) * peer + _COLUMN[name]] += amount
 
     def _look(self) -> None:
+        done = [(future, calls) for future, calls in self._promised if future.done()]
+        for future, calls in done:
+            self._promised.remove((future, calls))
+            for call in calls:
+                if call.ended is None:
+                    self.end(call)
         for followed in list(self._works.values()):
             if any(call.ended is None for call in followed.calls):
                 work = followed()
@@ -259,8 +279,9 @@ class Record:
     def _drop(self, followed: _Followed) -> None:
         if self._works.get(followed.key) is followed:
             del self._works[followed.key]
-        for call in followed.calls:
-            self.lose(call)
+        if not any(calls is followed.calls for _, calls in self._promised):
+            for call in followed.calls:
+                self.lose(call)
 
 
 def _sequence_key(kind: str, group: str, peer: int | None, tag: int) -> tuple[Any, ...]:

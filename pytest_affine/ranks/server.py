@@ -20,6 +20,7 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import NoReturn
 
 from pytest_affine.ranks import worker
@@ -32,6 +33,7 @@ FORK, EXECUTE = -2, -1
 
 _WATCH_SECONDS = 1.0
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def main_code(module: str, *arguments: object) -> str:
@@ -72,6 +74,9 @@ class _Server:
         self._selector.register(self._wake, selectors.EVENT_READ, self._reap)
         signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        if sys.platform == "linux":
+            # What a rank has started becomes our child when the rank ends, in whatever session.
+            ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
     def serve(self) -> None:
         # A fork of the controller may hold the socket open, so the parent is looked at too.
@@ -87,6 +92,10 @@ class _Server:
                 os.killpg(pid, signal.SIGKILL)
         for pid in self._statuses:
             os.waitpid(pid, 0)
+        self._statuses.clear()
+        while orphans := self._end_orphans():
+            for pid in orphans:
+                os.waitpid(pid, 0)
 
     def _launch(self) -> bool:
         request, descriptors, _, _ = socket.recv_fds(self._control, NUMBER.size, 4)
@@ -111,14 +120,24 @@ class _Server:
 
     def _reap(self) -> bool:
         self._wake.recv(4096)
-        while self._statuses:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-            if pid == 0:
-                break
-            descriptor = self._statuses.pop(pid)
-            _report(descriptor, os.waitstatus_to_exitcode(status))
-            os.close(descriptor)
+        with suppress(ChildProcessError):  # there are no more
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                pid, status = ended
+                if (descriptor := self._statuses.pop(pid, None)) is not None:
+                    _report(descriptor, os.waitstatus_to_exitcode(status))
+                    os.close(descriptor)
+                    self._end_orphans()
         return True
+
+    def _end_orphans(self) -> list[int]:
+        """Kill what ended ranks have left, which no process group may hold; the ids of it."""
+        children: list[int] = []
+        for path in Path("/proc/self/task").glob("*/children"):
+            children += map(int, path.read_text().split())
+        orphans = [pid for pid in children if pid not in self._statuses]
+        for pid in orphans:
+            os.kill(pid, signal.SIGKILL)
+        return orphans
 
     def _become(self, what: int, status: int, channel: int, output: int, stack: int) -> NoReturn:
         try:

@@ -61,6 +61,7 @@ def _surroundings() -> _Surroundings:
         "current device": in_use[0].current_device() if in_use else 0,
         "default device": torch.get_default_device(),
         "default dtype": torch.get_default_dtype(),
+        "grad mode": torch.is_grad_enabled(),
     }
 
 

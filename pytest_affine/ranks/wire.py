@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -88,6 +89,41 @@ class Traffic:
     asked_messages: int = 0
     received_messages: int = 0
     received_bytes: int = 0
+
+
+NUM_COMPARED = 8
+"""How many of the latest collectives can be named where those of two ranks differ."""
+
+_SIZES_AGREE = frozenset({"all_reduce", "broadcast", "reduce"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collectives:
+    """The collectives of a group that one rank has entered, to be compared with another's.
+
+    Attributes:
+        ranks: the ranks of the group.
+        count: how many there were.
+        digest: of what all ranks must have in common, of all of them in order.
+        latest: that of the latest ones, as texts.
+    """
+
+    ranks: tuple[int, ...]
+    count: int = 0
+    digest: int = 0
+    latest: tuple[str, ...] = ()
+
+    def followed_by(self, kind: str, peer: int | None, num_bytes: int, dtype: str) -> Collectives:
+        """These and one more."""
+        size = f" of {num_bytes} bytes" if kind in _SIZES_AGREE else ""
+        root = "" if peer is None else f", root {peer}"
+        text = f"{kind}{size}{f' of {dtype}' if dtype else ''}{root}"
+        return Collectives(
+            ranks=self.ranks,
+            count=self.count + 1,
+            digest=zlib.crc32(text.encode(), self.digest),
+            latest=(*self.latest[1 - NUM_COMPARED :], text),
+        )
 
 
 COLUMNS = tuple(field.name for field in fields(Traffic))

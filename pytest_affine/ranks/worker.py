@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from pytest_affine.ranks.watch import Watch
 
 _FOREVER = timedelta(days=1)  # the deadlines are the controller's
+_environment: dict[str, str] | None = None
+_own_variables: dict[str, str] = {}
 _rank: int | None = None
 _device: torch.device | None = None
 _device_id: int | None = None
@@ -48,7 +50,10 @@ _watch: Watch | None = None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """The controller's surroundings, in which a call runs; `environment` goes with the first."""
+    """The controller's surroundings, in which a call runs.
+
+    `environment` is left out where the rank has it already, or has one of its own.
+    """
 
     sys_path: list[str]
     folder: str | None
@@ -118,7 +123,7 @@ def join(
     # On one node loopback, whatever the host is called; else what the user says, if anything.
     interface = interface_of(address)
     if interface and (address is None or "GLOO_SOCKET_IFNAME" not in os.environ):
-        os.environ["GLOO_SOCKET_IFNAME"] = interface
+        _own_variables["GLOO_SOCKET_IFNAME"] = os.environ["GLOO_SOCKET_IFNAME"] = interface
     _rank, _device_id, _device = rank, device_index, backend.bind(device_index)
     dist.init_process_group(
         backend.name,
@@ -137,11 +142,12 @@ def main(channel_descriptor: int, stack: int) -> NoReturn:
     channel = Channel(socket.socket(fileno=channel_descriptor), blocking=True)
     faulthandler.enable(stack)
     faulthandler.register(signal.SIGUSR1, stack)
-    sys.stdout, sys.stderr = _unbuffered(1), _unbuffered(2)
+    streams = _unbuffered(1), _unbuffered(2)
     pid = os.getpid()
     while (call := channel.receive()) is not None:
         for descriptor in (1, stack):
             os.ftruncate(descriptor, 0)
+        sys.stdout, sys.stderr = streams
         if _watch is not None:
             _watch.begin()
         answer = _answer(*call)
@@ -182,10 +188,19 @@ def _enter(context: Context) -> None:
     if context.folder is not None:
         with suppress(FileNotFoundError):
             os.chdir(context.folder)
-    if context.environment is not None:
-        os.environ.clear()
-        os.environ.update(context.environment)
+    _restore_environment(context.environment)
     _seed_generators(context.seed + (_rank or 0))
+
+
+def _restore_environment(new: dict[str, str] | None) -> None:
+    """Undo what the calls before have done to the environment."""
+    global _environment
+    if new is not None or _environment is None:
+        _environment = dict(os.environ) if new is None else new
+    wanted = _environment | _own_variables
+    if dict(os.environ) != wanted:
+        os.environ.clear()
+        os.environ.update(wanted)
 
 
 def _seed_generators(seed: int) -> None:

@@ -1,5 +1,6 @@
 """What a function may leave behind in its ranks, and how that is told."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch.distributed as dist
 
 from pytest_affine.ranks import RankFailure, RankPool
 from pytest_affine.ranks.idle import Leftovers, left_behind
+from pytest_affine.ranks.wire import Collectives
 
 
 def _left(pool: RankPool, function: Callable[..., Any], **options: Any) -> dict[int, list[str]]:
@@ -231,9 +233,80 @@ def test_messages_asked_of_a_rank_that_was_not_called_are_told() -> None:
 
 def test_collectives_of_a_group_are_compared_among_its_ranks() -> None:
     def entered(number: int) -> Leftovers:
-        return _leftovers(collectives={"5": ((0, 2), number)})
+        return _leftovers(collectives={"5": Collectives(ranks=(0, 2), count=number)})
 
     assert left_behind({0: entered(2), 1: _leftovers(), 2: entered(2)}) == {}
     assert left_behind({1: _leftovers(), 2: entered(2)}) == {
         2: ["collectives of group 5 were entered 0 on rank 0, 2 on rank 2"]
     }
+
+
+def _differ(pool: RankPool, body: Callable[[], object]) -> str:
+    with pytest.raises(RankFailure) as caught:
+        pool.run(body, check_idle=True)
+    start = "left behind: collectives of the default group were entered as "
+    assert caught.value.cause.message.startswith(start)
+    return caught.value.cause.message.removeprefix(start)
+
+
+def test_collectives_that_differ_and_complete_all_the_same_are_told(pool: RankPool) -> None:
+    def broadcast() -> None:
+        dist.all_reduce(torch.ones(1))
+        dist.broadcast(torch.ones(2 if dist.get_rank() == 0 else 4), 0)
+        dist.barrier()
+
+    def reduce() -> None:
+        dtype = torch.int32 if dist.get_rank() == 3 else torch.float32
+        dist.all_reduce(torch.ones(1, dtype=dtype))
+
+    assert _differ(pool, broadcast) == (
+        "broadcast of 8 bytes of float32, root 0 on rank 0, "
+        "broadcast of 16 bytes of float32, root 0 on ranks 1, 2 and 3"
+    )
+    assert _differ(pool, reduce) == (
+        "all_reduce of 4 bytes of float32 on ranks 0, 1 and 2, all_reduce of 4 bytes of int32 on "
+        "rank 3"
+    )
+
+
+def test_a_difference_long_ago_is_told_without_its_place(pool: RankPool) -> None:
+    def body() -> None:
+        dist.broadcast(torch.ones(2 if dist.get_rank() == 0 else 4), 0)
+        for _ in range(8):
+            dist.barrier()
+
+    assert _differ(pool, body) == "different ones"
+
+
+def test_a_work_that_is_polled_or_whose_future_is_waited_for_leaves_nothing(pool: RankPool) -> None:
+    def polled() -> None:
+        work = dist.all_reduce(torch.ones(1), async_op=True)
+        while not work.is_completed():
+            pass
+        del work
+
+    def promised() -> None:
+        futures = [dist.all_reduce(torch.ones(1), async_op=True).get_future() for _ in range(2)]
+        torch.futures.wait_all(futures)
+
+    for body in (polled, promised):
+        pool.run(body, check_idle=True)
+
+
+def test_a_future_that_nobody_waits_for_is_left_behind(pool: RankPool) -> None:
+    def body() -> None:
+        if dist.get_rank() == 0:
+            time.sleep(0.5)
+        future = dist.all_reduce(torch.ones(1), async_op=True).get_future()
+        if dist.get_rank() == 0:
+            future.wait()
+
+    left = _left(pool, body)
+    assert left[1] == [
+        "nobody waited for the end of all_reduce of 4 bytes of float32 on the default group"
+    ]
+
+
+def test_the_grad_mode_is_watched(pool: RankPool) -> None:
+    left = _left(pool, lambda: torch.set_grad_enabled(False) and None)
+    assert left[0] == ["the grad mode was changed from True to False"]

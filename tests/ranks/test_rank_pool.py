@@ -219,3 +219,34 @@ def test_functions_that_name_operators_travel(pool: RankPool) -> None:
         return [value.item() for value in (*found, torch.ops.aten.add(ones, 5))]
 
     assert pool.run(values) == 4 * [[2.0, 3.0, 4.0, 5.0, 6.0]]
+
+
+def test_each_call_has_the_environment_of_the_controller(
+    pool: RankPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def get() -> tuple[str | None, str | None]:
+        return os.environ.get("AFFINE_FIRST"), os.environ.get("AFFINE_SECOND")
+
+    with monkeypatch.context() as patch:
+        patch.setenv("AFFINE_FIRST", "1")
+        assert pool.run(get, ranks=[0]) == [("1", None)]
+        assert pool.run(get) == 4 * [("1", None)]
+        patch.setenv("AFFINE_SECOND", "2")
+        assert pool.run(get) == 4 * [("1", "2")]
+    assert pool.run(get) == 4 * [(None, None)]
+
+
+def test_what_a_call_does_to_the_environment_and_to_stdout_goes_with_it(pool: RankPool) -> None:
+    def change() -> None:
+        os.environ["AFFINE_FIRST"] = "1"
+        del os.environ["PATH"]
+        sys.stdout = None
+
+    def look() -> tuple[str | None, bool]:
+        print("still there")
+        return os.environ.get("AFFINE_FIRST"), "PATH" in os.environ
+
+    pool.run(change)
+    assert pool.run(look) == 4 * [(None, True)]
+    assert pool.printed == dict.fromkeys(range(4), "still there\n")
+    assert pool.run(os.getenv, "GLOO_SOCKET_IFNAME") == 4 * ["lo"]

@@ -66,6 +66,24 @@ def test_what_a_rank_has_forked_ends_with_the_rank() -> None:
     _assert_gone(forked, 5)
 
 
+def test_what_a_rank_has_started_in_another_session_ends_with_the_rank() -> None:
+    def fork_twice() -> int:
+        reader, writer = os.pipe()
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                os.write(writer, os.getpid().to_bytes(8, "big"))
+                time.sleep(1000)
+            os._exit(0)
+        return int.from_bytes(os.read(reader, 8), "big")
+
+    with RankPool(2) as pool:
+        forked = pool.run(fork_twice)
+        assert all(map(_is_running, forked))
+        assert pool.run(abs, -1) == [1, 1]
+    _assert_gone(forked, 5)
+
+
 def test_leaving_a_pool_as_a_context_closes_it() -> None:
     with RankPool(1) as pool:
         pids = pool.run(os.getpid)
