@@ -40,15 +40,20 @@ def test_plan_prints_a_row_per_kind_of_parameter_and_totals(capsys):
         "268.4 MB",
     ]
     assert len({len(line) for line in lines[:13]}) == 1
-    assert len(lines) == 17
     assert lines[13] == ""
-    assert lines[14] == "llama-3-8b, tp2 to tp1: 291 parameters, 8,030,261,248 elements"
-    # 65 norms are copied whole from rank 0, half of everything else too.
-    assert lines[15] == (
-        "517 segments move 16.1 GB (16,060,522,496 bytes), 8.0 GB of it within a process, "
-        "rank r being process r on both sides"
-    )
-    assert re.fullmatch(r"maps took \d+\.\d s, plans \d+\.\d s", lines[16])
+    # 65 norms are copied whole from rank 0, half of everything else too. A message holds 1,024 rows
+    # of 4,096: embedding and head take 63, a layer 2 for q, 1 for k and v, 2 for o, 7 for gate, 7
+    # for up and 8 for down, of whose 4,096 rows of 7,168 a message holds 585.
+    assert lines[14:-1] == [
+        "llama-3-8b, tp2 to tp1: 291 parameters, 8,030,261,248 elements",
+        "517 segments move 16.1 GB (16,060,522,496 bytes), 8.0 GB of it within a process",
+        "2 processes, where rank r is process r on both sides, exchange 990 messages in 990 rounds",
+        "process 1 sends most, 8.0 GB",
+        "process 0 receives most, 8.0 GB",
+        "path local: 8.0 GB in 0 messages",
+        "path remote: 8.0 GB in 990 messages",
+    ]
+    assert re.fullmatch(r"maps took \d+\.\d s, plans \d+\.\d s, analysis \d+\.\d s", lines[-1])
 
 
 def test_plan_prints_the_same_as_json(capsys):
@@ -58,6 +63,10 @@ def test_plan_prints_the_same_as_json(capsys):
     assert table["moved_bytes"] == 2 * 8_030_261_248
     assert table["local_bytes"] == 8_030_261_248 + 65 * 4096
     assert table["segments"] == 517
+    assert (table["processes"], table["messages"], table["rounds"]) == (2, 990, 990)
+    sent = 8_030_261_248 - 65 * 4096
+    assert table["busiest"] == {"sends": [1, sent], "receives": [0, sent]}
+    assert table["paths"] == {"local": [table["local_bytes"], 0], "remote": [sent, 990]}
     assert table["rows"][-1] == {
         "parameter": "lm_head.weight",
         "count": 1,
@@ -70,7 +79,45 @@ def test_plan_prints_the_same_as_json(capsys):
         "moved_bytes": 2 * 128256 * 4096,
         "local_bytes": 128256 * 4096,
     }
-    assert min(table["describe_seconds"], table["plan_seconds"]) > 0
+    assert min(table[f"{what}_seconds"] for what in ("describe", "plan", "analyze")) > 0
+
+
+def test_the_report_is_written_with_what_was_asked_for(tmp_path, capsys):
+    path = tmp_path / "report.json"
+    options = ["--apart", "--per-node", "2", "--budget", str(2**20), "--report", str(path)]
+    assert main([*SMALL, *options]) == 0
+    report = json.loads(path.read_text())
+    assert list(report["processes"]) == ["0", "1", "2"]
+    # Both halves of everything go to process 2, on another node than 0 and 1. These take turns with
+    # the 65 norms, each of 8,192 bytes.
+    sent = {sender: receivers["2"][0] for sender, receivers in report["pairs"].items()}
+    half = 8_030_261_248 - 65 * 4096
+    assert sent == {"0": half + 33 * 8192, "1": half + 32 * 8192}
+    assert list(report["paths"]) == ["inter_node"]
+    assert max(map(int, report["message_sizes"])) == 2**20
+    printed = capsys.readouterr().out
+    assert "16.1 GB (16,060,522,496 bytes), 0 B of it within a process" in printed
+    assert "3 processes, where target rank r is process 2 + r, exchange" in printed
+    assert "process 2 receives most, 16.1 GB" in printed
+
+
+def test_nothing_stays_in_a_process_where_sides_are_apart(capsys):
+    assert main([*SMALL, "--apart", "--json"]) == 0
+    table = json.loads(capsys.readouterr().out)
+    assert {row["local_bytes"] for row in [table, *table["rows"]]} == {0}
+
+
+def test_a_report_that_can_not_be_written_says_so(tmp_path, capsys):
+    path = tmp_path / "nowhere" / "report.json"
+    error = refused([*SMALL, "--report", str(path)], capsys)
+    assert error == f"error: --report {path}: No such file or directory\n"
+
+
+def test_a_budget_and_a_node_of_no_use_are_refused(capsys):
+    assert "bytes_per_peer must be 1 or more, got 0" in refused([*SMALL, "--budget", "0"], capsys)
+    assert refused([*SMALL, "--per-node", "0"], capsys) == (
+        "error: --per-node must be 1 or more, got 0\n"
+    )
 
 
 def test_bytes_are_those_of_each_parameters_dtype(capsys):
@@ -100,7 +147,7 @@ def test_the_whole_model_is_one_batch_with_rank_r_on_process_r(monkeypatch, caps
         batches.append((pairs, options))
         return plan_transfers(pairs, **options)
 
-    monkeypatch.setattr("pytest_affine.commands.plan.plan_transfers", recorded)
+    monkeypatch.setattr("pytest_affine.commands.model_batch.plan_transfers", recorded)
     arguments = ["--layout", "deepseek-v3", "--source", "dp2", "--target", "pp2,ep1"]
     assert main(["plan", *arguments]) == 0
     ((pairs, options),) = batches

@@ -6,21 +6,28 @@ import argparse
 import json
 import time
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
 
-from pytest_affine.commands.plan_table import PlannedModel, planned_model, render
-from pytest_affine.commands.progress import Bar
+from pytest_affine.commands.model_batch import plan_batch
+from pytest_affine.commands.plan_table import planned_model, render
 from pytest_affine.errors import AffineTransferError
-from pytest_affine.models import Model, describe_all, load_model, model_names, parse_sharding
-from pytest_affine.plans import PlanBudget, TransferEndpoints
-from pytest_affine.reference.replicas import plan_transfers
+from pytest_affine.models import load_model, model_names
+from pytest_affine.plans import PlanBudget, StagingBudget, TransferEndpoints
+from pytest_affine.reference.analyzer import (
+    PathOf,
+    analyze_transfers,
+    default_path_of,
+    node_path_of,
+    report_to_dict,
+)
 
-__all__ = ["HELP", "add_arguments", "plan_model", "run"]
+__all__ = ["HELP", "add_arguments", "run"]
 
 HELP = (
-    "Plan the transfer of every parameter of a model from one sharding to another. Rank r of the "
-    "source and rank r of the target are taken to be one process."
+    "Plan the transfer of every parameter of a model from one sharding to another, and say what it "
+    "takes. Rank r of the source and rank r of the target are taken to be one process."
 )
 LIMITS = tuple(field.name for field in fields(PlanBudget))
 
@@ -41,60 +48,69 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what planning one parameter may take, may be repeated; NAME is one of "
         + ", ".join(LIMITS),
     )
+    parser.add_argument(
+        "--apart",
+        action="store_true",
+        help="let target rank r be process N + r, where the source has N ranks",
+    )
+    parser.add_argument(
+        "--budget",
+        type=int,
+        default=StagingBudget().bytes_per_peer,
+        metavar="BYTES",
+        help="bytes staged per peer and direction at one time (%(default)s)",
+    )
+    parser.add_argument(
+        "--per-node",
+        type=int,
+        metavar="PROCESSES",
+        help="tell apart what stays on a node of so many processes",
+    )
     parser.add_argument("--json", action="store_true", help="print the table as JSON")
+    parser.add_argument("--report", metavar="FILE", help="write the whole analysis as JSON")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Plan, and print the table.
+    """Plan, print the table, and write the report if there is to be one.
 
     Raises:
-        AffineTransferError: an argument of no sense, or a transfer that can not be planned.
+        AffineTransferError: an argument of no sense, a transfer that can not be planned, or a file
+            that can not be written.
     """
-    limits = _limits(arguments.limit)
-    planned = plan_model(load_model(arguments.layout), arguments.source, arguments.target, limits)
+    batch = plan_batch(
+        load_model(arguments.layout),
+        arguments.source,
+        arguments.target,
+        apart=arguments.apart,
+        limits=_limits(arguments.limit),
+    )
+    start = time.perf_counter()
+    report = analyze_transfers(
+        batch.plans,
+        batch.endpoints,
+        element_size=batch.element_size,
+        budget=StagingBudget(arguments.budget),
+        path_of=_path_of(batch.endpoints, arguments.per_node),
+    )
+    planned = planned_model(batch, report, time.perf_counter() - start)
+    if arguments.report is not None:
+        _write(report_to_dict(report), arguments.report)
     print(json.dumps(asdict(planned), indent=1) if arguments.json else render(planned))
 
 
-def plan_model(model: Model, source: str, target: str, limits: PlanBudget) -> PlannedModel:
-    """Plan every parameter of a model in one batch, with a progress bar.
-
-    Raises as `parse_sharding`, `Model.parameters_on`, `describe` and `plan_transfers` do.
-    """
-    ends = [parse_sharding(degrees) for degrees in (source, target)]
-    parameters = [model.parameters_on(end) for end in ends]
-    num_parameters = len(parameters[0])
-    element_size = {parameter.name: _itemsize(parameter.dtype) for parameter in parameters[0]}
-    start = time.perf_counter()
-    with closing(Bar(3 * num_parameters)) as bar:
-        bar.begin("maps")
-        maps = [
-            describe_all(end.layout, bar.over(own))
-            for end, own in zip(ends, parameters, strict=True)
-        ]
-        described = time.perf_counter()
-        bar.begin("plans")
-        plans = plan_transfers(
-            {name: (map_, maps[1][name]) for name, map_ in maps[0].items()},
-            limits=limits,
-            endpoints=TransferEndpoints(*({r: r for r in range(e.layout.num_ranks)} for e in ends)),
-            element_size=element_size,
-        )
-        bar.advance(num_parameters)
-    return planned_model(
-        model=model.name,
-        degrees=(source, target),
-        maps=(maps[0], maps[1]),
-        plans=plans,
-        element_size=element_size,
-        seconds=(described - start, time.perf_counter() - described),
-    )
+def _path_of(endpoints: TransferEndpoints, per_node: int | None) -> PathOf:
+    if per_node is None:
+        return default_path_of
+    if per_node < 1:
+        raise AffineTransferError(f"--per-node must be 1 or more, got {per_node}")
+    return node_path_of({process: process // per_node for process in endpoints.processes})
 
 
-def _itemsize(dtype: str) -> int:
-    import torch
-
-    size: int = getattr(torch, dtype).itemsize
-    return size
+def _write(report: dict[str, Any], path: str) -> None:
+    try:
+        Path(path).write_text(json.dumps(report, separators=(",", ":")) + "\n")
+    except OSError as error:
+        raise AffineTransferError(f"--report {path}: {error.strerror}") from error
 
 
 def _limits(given: Sequence[str]) -> PlanBudget:

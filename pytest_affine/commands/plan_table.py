@@ -6,10 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from operator import itemgetter
 from typing import TypeAlias
 
+from pytest_affine.commands.model_batch import ModelBatch
 from pytest_affine.maps import ParamAffineMap
-from pytest_affine.plans import TransferPlan
+from pytest_affine.plans import TransferPlan, TransferReport
 
 __all__ = ["PlannedModel", "Row", "planned_model", "render"]
 
@@ -45,7 +47,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedModel:
-    """The table and its totals; times are seconds."""
+    """The table and its totals; times are seconds.
+
+    `busiest` has, by direction, the process that moves most and its bytes; `paths` have bytes and
+    messages.
+    """
 
     model: str
     source: str
@@ -56,42 +62,66 @@ class PlannedModel:
     segments: int
     moved_bytes: int
     local_bytes: int
+    processes: int
+    first_target_process: int
+    rounds: int
+    messages: int
+    busiest: dict[str, tuple[int, int]]
+    paths: dict[str, tuple[int, int]]
     describe_seconds: float
     plan_seconds: float
+    analyze_seconds: float
 
 
-Maps: TypeAlias = Mapping[str, ParamAffineMap]
 Shape: TypeAlias = tuple[int, ...]
 Shards: TypeAlias = tuple[int, Shape]
 
 
 def planned_model(
-    *,
-    model: str,
-    degrees: tuple[str, str],
-    maps: tuple[Maps, Maps],
-    plans: Mapping[str, TransferPlan],
-    element_size: Mapping[str, int],
-    seconds: tuple[float, float],
+    batch: ModelBatch, report: TransferReport, analyze_seconds: float
 ) -> PlannedModel:
-    """Sum up the plans of a model whose rank r is process r on both sides.
+    """Sum up a batch and its analysis, which took so many seconds."""
+    plans, own = batch.plans, report.processes
+    return PlannedModel(
+        model=batch.model,
+        source=batch.degrees[0],
+        target=batch.degrees[1],
+        rows=_rows(batch),
+        parameters=len(plans),
+        elements=sum(prod(plan.logical_shape) for plan in plans.values()),
+        segments=report.num_segments,
+        moved_bytes=report.volume.num_bytes,
+        local_bytes=report.volume.local_bytes,
+        processes=len(own),
+        first_target_process=batch.endpoints.target[0][1],
+        rounds=report.num_rounds,
+        messages=sum(process.num_sent_messages for process in own.values()),
+        busiest={
+            "sends": _largest({p: own[p].sent_bytes for p in own}),
+            "receives": _largest({p: own[p].received_bytes for p in own}),
+        },
+        paths=dict(report.paths),
+        describe_seconds=batch.describe_seconds,
+        plan_seconds=batch.plan_seconds,
+        analyze_seconds=analyze_seconds,
+    )
 
-    Args:
-        model: its name.
-        degrees: of the source and of the target.
-        maps: by parameter, of the source and of the target.
-        plans: by parameter.
-        element_size: bytes per element by parameter.
-        seconds: what the maps and what the plans took.
-    """
+
+def _largest(num_bytes: Mapping[int, int]) -> tuple[int, int]:
+    return max(num_bytes.items(), key=itemgetter(1))
+
+
+def _rows(batch: ModelBatch) -> tuple[Row, ...]:
+    plans, element_size = batch.plans, batch.element_size
+    bound = dict(batch.endpoints.source), dict(batch.endpoints.target)
     groups: dict[tuple[str, Shape, Shards, Shards], list[str]] = {}
     for name, plan in plans.items():
         pattern = re.sub(r"(?<=\.)\d+(?=\.)", "*", name)
-        source, target = (_shards(side[name]) for side in maps)
+        source, target = map(_shards, batch.pairs[name])
         groups.setdefault((pattern, plan.logical_shape, source, target), []).append(name)
     rows = []
     for (pattern, shape, source, target), names in groups.items():
-        moved = [_moved_bytes(plans[name], element_size[name]) for name in names]
+        moved = [_moved_bytes(plans[name], *bound, element_size[name]) for name in names]
         rows.append(
             Row(
                 parameter=pattern,
@@ -106,19 +136,7 @@ def planned_model(
                 local_bytes=sum(local_bytes for _, local_bytes in moved),
             )
         )
-    return PlannedModel(
-        model=model,
-        source=degrees[0],
-        target=degrees[1],
-        rows=tuple(rows),
-        parameters=len(plans),
-        elements=sum(prod(plan.logical_shape) for plan in plans.values()),
-        segments=sum(row.segments for row in rows),
-        moved_bytes=sum(row.moved_bytes for row in rows),
-        local_bytes=sum(row.local_bytes for row in rows),
-        describe_seconds=seconds[0],
-        plan_seconds=seconds[1],
-    )
+    return tuple(rows)
 
 
 def _shards(map_: ParamAffineMap) -> Shards:
@@ -126,12 +144,14 @@ def _shards(map_: ParamAffineMap) -> Shards:
     return len(map_.shard_shapes), max((shape for _, shape in map_.shard_shapes), key=prod)
 
 
-def _moved_bytes(plan: TransferPlan, element_size: int) -> tuple[int, int]:
+def _moved_bytes(
+    plan: TransferPlan, sources: Mapping[int, int], targets: Mapping[int, int], element_size: int
+) -> tuple[int, int]:
     """What a plan's segments copy, and what of it stays in its process."""
     local = sum(
         segment.num_elements
         for segment in plan.segments
-        if segment.source_location == segment.target_location
+        if sources[segment.source_location] == targets[segment.target_location]
     )
     return plan.moved_elements * element_size, local * element_size
 
@@ -161,13 +181,27 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def _totals(planned: PlannedModel) -> list[str]:
+    first = planned.first_target_process
+    numbering = (
+        f"target rank r is process {first} + r" if first else "rank r is process r on both sides"
+    )
     return [
         f"{planned.model}, {planned.source} to {planned.target}: "
         f"{planned.parameters:,} parameters, {planned.elements:,} elements",
         f"{planned.segments:,} segments move {_bytes(planned.moved_bytes)} "
-        f"({planned.moved_bytes:,} bytes), {_bytes(planned.local_bytes)} of it within a process, "
-        f"rank r being process r on both sides",
-        f"maps took {planned.describe_seconds:.1f} s, plans {planned.plan_seconds:.1f} s",
+        f"({planned.moved_bytes:,} bytes), {_bytes(planned.local_bytes)} of it within a process",
+        f"{planned.processes:,} processes, where {numbering}, exchange {planned.messages:,} "
+        f"messages in {planned.rounds:,} rounds",
+        *(
+            f"process {process:,} {direction} most, {_bytes(num_bytes)}"
+            for direction, (process, num_bytes) in planned.busiest.items()
+        ),
+        *(
+            f"path {label}: {_bytes(num_bytes)} in {num_messages:,} messages"
+            for label, (num_bytes, num_messages) in planned.paths.items()
+        ),
+        f"maps took {planned.describe_seconds:.1f} s, plans {planned.plan_seconds:.1f} s, "
+        f"analysis {planned.analyze_seconds:.1f} s",
     ]
 
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pytest_affine.errors import AffineTransferError
 from pytest_affine.plans import (
-    Message,
     ProcessReport,
-    ProcessSchedule,
-    Queue,
-    Schedule,
     StagingBudget,
     TransferEndpoints,
     TransferPlan,
@@ -21,12 +17,15 @@ from pytest_affine.plans import (
     TransferStats,
     Volume,
 )
-from pytest_affine.reference.batch import ElementSize, checked_bytes
-from pytest_affine.reference.schedule import num_chunks, schedule_transfers
+from pytest_affine.reference.batch import ElementSize
+from pytest_affine.reference.collector import collector_paused
+from pytest_affine.reference.cuts import SOURCE, TARGET, Cut, Load
+from pytest_affine.reference.operations import cut_batch, pack
 from pytest_affine.values import integer
 
 __all__ = [
     "REPORT_SCHEMA",
+    "PathOf",
     "analyze_transfers",
     "default_path_of",
     "expected_stats",
@@ -68,6 +67,7 @@ def node_path_of(nodes: Mapping[int, object] | Sequence[object]) -> PathOf:
     return path_of
 
 
+@collector_paused()
 def analyze_transfers(
     plans: Mapping[str, TransferPlan],
     endpoints: TransferEndpoints,
@@ -90,27 +90,36 @@ def analyze_transfers(
     Raises:
         AffineTransferError: what `schedule_transfers` refuses.
     """
-    schedule = schedule_transfers(plans, endpoints, element_size=element_size, budget=budget)
-    sizes, _ = checked_bytes(plans, element_size, budget)
-    processes = {p: _process_report(own, sizes) for p, own in schedule.processes.items()}
+    batch = cut_batch(plans, endpoints, element_size=element_size, budget=budget)
+    loads = {
+        pair: _loads(own.cuts, batch.budget_bytes)
+        for pair, own in batch.between.items()
+        if pair[0] != pair[1]
+    }
+    local = {p: own.cuts for (p, receiver), own in batch.between.items() if p == receiver}
+    sends, receives = _queues(batch.processes, loads)
+    processes = {
+        p: _process_report(sends[p], receives[p], local.get(p, ())) for p in batch.processes
+    }
     pairs = {
-        (sender, receiver): (_num_bytes(queue.messages), len(queue.messages))
-        for sender, own in schedule.processes.items()
-        for receiver, queue in own.sends.items()
+        (sender, receiver): (queue.num_bytes, queue.num_messages)
+        for sender, queues in sends.items()
+        for receiver, queue in queues.items()
     }
     return TransferReport(
-        num_segments=sum(len(plan.segments) for plan in plans.values()),
-        num_chunks=num_chunks(plans, element_size=element_size, budget=budget),
-        volume=_volume(schedule, processes),
-        segment_sizes=_counts(
-            segment.num_elements * sizes[name]
-            for name, plan in plans.items()
-            for segment in plan.segments
+        num_segments=batch.num_segments,
+        num_chunks=batch.num_chunks,
+        volume=Volume(
+            local_elements=sum(cut.num_elements for cuts in local.values() for cut in cuts),
+            remote_elements=sum(
+                load.num_elements * number for own in loads.values() for load, number in own.items()
+            ),
+            local_bytes=sum(report.local_copy_bytes for report in processes.values()),
+            remote_bytes=sum(report.sent_bytes for report in processes.values()),
         ),
+        segment_sizes=_counts((cut.num_bytes, n) for cut, n in batch.num_by_cut.items()),
         message_sizes=_counts(
-            message.num_bytes
-            for own in schedule.processes.values()
-            for message in _messages(own.sends)
+            (load.num_bytes, n) for own in loads.values() for load, n in own.items()
         ),
         num_rounds=max((report.num_rounds for report in processes.values()), default=0),
         processes=processes,
@@ -141,8 +150,11 @@ def expected_stats(report: TransferReport, process: int) -> TransferStats:
 
 
 def report_to_dict(report: TransferReport) -> dict[str, Any]:
-    """Return the report as JSON-ready values; every key is a string, a pair's is "p->q"."""
+    """Return the report as JSON-ready values, keys strings; `pairs` by sender, then by receiver."""
     volume = report.volume
+    pairs: dict[str, dict[str, list[int]]] = {}
+    for (sender, receiver), traffic in report.pairs.items():
+        pairs.setdefault(str(sender), {})[str(receiver)] = list(traffic)
     return {
         "schema": REPORT_SCHEMA,
         "process_numbering": report.process_numbering,
@@ -153,46 +165,70 @@ def report_to_dict(report: TransferReport) -> dict[str, Any]:
         "segment_sizes": {str(size): count for size, count in report.segment_sizes.items()},
         "message_sizes": {str(size): count for size, count in report.message_sizes.items()},
         "processes": {str(process): asdict(own) for process, own in report.processes.items()},
-        "pairs": {f"{p}->{q}": _traffic(*value) for (p, q), value in report.pairs.items()},
-        "paths": {label: _traffic(*value) for label, value in report.paths.items()},
+        "pairs": pairs,
+        "paths": {label: list(traffic) for label, traffic in report.paths.items()},
     }
 
 
-def _traffic(num_bytes: int, num_messages: int) -> dict[str, int]:
-    return {"bytes": num_bytes, "messages": num_messages}
+def _loads(cuts: Iterable[Cut], budget_bytes: int) -> Counter[Load]:
+    """How many messages of one pair carry what."""
+    loads: Counter[Load] = Counter()
+    for _, load, goes_on in pack(cuts, budget_bytes):
+        loads[load] += 1
+        if goes_on is not None:
+            loads.update(goes_on.inner_loads)
+    return loads
 
 
-def _process_report(own: ProcessSchedule, sizes: Mapping[str, int]) -> ProcessReport:
-    sent, received = _messages(own.sends), _messages(own.receives)
-    return ProcessReport(
-        sent_bytes=_num_bytes(sent),
-        received_bytes=_num_bytes(received),
-        local_copy_bytes=sum(c.num_elements * sizes[c.parameter] for c in own.local_copies),
-        num_peers=len({*own.sends, *own.receives}),
-        num_sent_messages=len(sent),
-        num_received_messages=len(received),
-        pack_bytes=_num_bytes(message for message in sent if not message.direct),
-        unpack_bytes=_num_bytes(message for message in received if not message.direct),
-        staging_bytes=sum(q.arena_bytes for q in (*own.sends.values(), *own.receives.values())),
-        num_rounds=own.num_rounds,
+class _Queue(NamedTuple):
+    """Totals of what one side does for one pair; staged is what is packed or unpacked."""
+
+    num_messages: int
+    num_bytes: int
+    staged_bytes: int
+    arena_bytes: int
+
+
+Queues: TypeAlias = dict[int, dict[int, _Queue]]
+
+
+def _queues(
+    processes: Iterable[int], loads: Mapping[tuple[int, int], Counter[Load]]
+) -> tuple[Queues, Queues]:
+    """By process and peer, what is sent and what is received."""
+    sends: Queues = {process: {} for process in processes}
+    receives: Queues = {process: {} for process in processes}
+    for (sender, receiver), own in loads.items():
+        sends[sender][receiver] = _queue(own, SOURCE)
+        receives[receiver][sender] = _queue(own, TARGET)
+    return sends, receives
+
+
+def _queue(loads: Counter[Load], side: Literal[0, 1]) -> _Queue:
+    staged = [(load.num_bytes, number) for load, number in loads.items() if not load.direct[side]]
+    return _Queue(
+        num_messages=sum(loads.values()),
+        num_bytes=sum([load.num_bytes * number for load, number in loads.items()]),
+        staged_bytes=sum([num_bytes * number for num_bytes, number in staged]),
+        arena_bytes=max(staged, default=(0, 0))[0],
     )
 
 
-def _messages(queues: Mapping[int, Queue]) -> list[Message]:
-    return [message for queue in queues.values() for message in queue.messages]
-
-
-def _num_bytes(messages: Iterable[Message]) -> int:
-    return sum(message.num_bytes for message in messages)
-
-
-def _volume(schedule: Schedule, processes: Mapping[int, ProcessReport]) -> Volume:
-    own = schedule.processes.values()
-    return Volume(
-        local_elements=sum(chunk.num_elements for entry in own for chunk in entry.local_copies),
-        remote_elements=sum(m.num_elements for entry in own for m in _messages(entry.sends)),
-        local_bytes=sum(report.local_copy_bytes for report in processes.values()),
-        remote_bytes=sum(report.sent_bytes for report in processes.values()),
+def _process_report(
+    sends: Mapping[int, _Queue], receives: Mapping[int, _Queue], local: Iterable[Cut]
+) -> ProcessReport:
+    sent, received = sends.values(), receives.values()
+    return ProcessReport(
+        sent_bytes=sum(queue.num_bytes for queue in sent),
+        received_bytes=sum(queue.num_bytes for queue in received),
+        local_copy_bytes=sum(cut.num_bytes for cut in local),
+        num_peers=len({*sends, *receives}),
+        num_sent_messages=sum(queue.num_messages for queue in sent),
+        num_received_messages=sum(queue.num_messages for queue in received),
+        pack_bytes=sum(queue.staged_bytes for queue in sent),
+        unpack_bytes=sum(queue.staged_bytes for queue in received),
+        staging_bytes=sum(queue.arena_bytes for queue in (*sent, *received)),
+        num_rounds=max((queue.num_messages for queue in (*sent, *received)), default=0),
     )
 
 
@@ -213,5 +249,8 @@ def _paths(
     return paths
 
 
-def _counts(sizes: Iterable[int]) -> dict[int, int]:
-    return dict(sorted(Counter(sizes).items()))
+def _counts(sizes: Iterable[tuple[int, int]]) -> dict[int, int]:
+    counts: Counter[int] = Counter()
+    for size, number in sizes:
+        counts[size] += number
+    return dict(sorted(counts.items()))

@@ -34,12 +34,16 @@ def plan_digest(
     sizes, budget_bytes = checked_bytes(plans, element_size, budget)
     bindings = [sorted(bound.items()) for bound in bound_processes(endpoints)]
     digest = hashlib.sha256()
-    _add(digest, [DIGEST_FORMAT_VERSION, budget_bytes, bindings])
+    _add(digest, canonical_json([DIGEST_FORMAT_VERSION, budget_bytes, bindings]))
+    plans = dict(plans)  # which keeps them alive: they are told apart by identity
+    texts: dict[int, str] = {}
     for name, plan in plans.items():
-        _add(digest, [name, sizes[name], plan.to_dict()])
+        if id(plan) not in texts:
+            texts[id(plan)] = canonical_json(plan.to_dict())
+        _add(digest, f"[{canonical_json(name)},{sizes[name]},{texts[id(plan)]}]")
     return digest.hexdigest()
 
 
-def _add(digest: hashlib._Hash, value: object) -> None:
+def _add(digest: hashlib._Hash, text: str) -> None:
     """Add one line; canonical JSON has no line break, so lines can't run into each other."""
-    digest.update(canonical_json(value).encode() + b"\n")
+    digest.update(text.encode() + b"\n")

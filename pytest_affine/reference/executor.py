@@ -23,7 +23,8 @@ from pytest_affine.plans import (
 from pytest_affine.reference.batch import ElementSize, Side, per_parameter, segment_end
 from pytest_affine.reference.buffers import Buffers, FlatShards, bind_buffers
 from pytest_affine.reference.digest import plan_digest
-from pytest_affine.reference.schedule import num_chunks, schedule_processes
+from pytest_affine.reference.operations import cut_batch
+from pytest_affine.reference.schedule import schedule_batch
 
 __all__ = ["execute_transfers"]
 
@@ -148,9 +149,8 @@ def _prepare(
     process = dist.get_rank(group)
     sizes = _element_size(dtype)
     dtypes = per_parameter(dtype, plans, "dtype")
-    own = schedule_processes(
-        plans, endpoints, element_size=sizes, budget=budget, processes={process}
-    ).processes[process]
+    batch = cut_batch(plans, endpoints, element_size=sizes, budget=budget, processes={process})
+    own = schedule_batch(batch, {process}).processes[process]
     if outside := [p for p in endpoints.processes if p >= group.size()]:
         raise TransferRefusedError(
             f"endpoints name processes {outside}, but the group has {group.size()} ranks"
@@ -164,8 +164,8 @@ def _prepare(
         schedule=own,
         arenas=_arenas(own, device),
         stats=TransferStats(
-            segments=sum(len(plan.segments) for plan in plans.values()),
-            chunks=num_chunks(plans, element_size=sizes, budget=budget),
+            segments=batch.num_segments,
+            chunks=batch.num_chunks,
             rounds=own.num_rounds,
             local_copy_bytes=sum(
                 chunk.num_elements * dtypes[chunk.parameter].itemsize for chunk in own.local_copies

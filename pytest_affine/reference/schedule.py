@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain, islice
+from typing import Literal, TypeAlias
 
 from pytest_affine.errors import AffineTransferError
 from pytest_affine.plans import (
@@ -17,21 +16,18 @@ from pytest_affine.plans import (
     StagingBudget,
     TransferEndpoints,
     TransferPlan,
-    TransferSegment,
 )
-from pytest_affine.reference.batch import (
-    ElementSize,
-    Side,
-    bound_processes,
-    check_segments,
-    checked_bytes,
-    segment_end,
-)
+from pytest_affine.reference.batch import ElementSize
+from pytest_affine.reference.collector import collector_paused
+from pytest_affine.reference.cuts import SOURCE, TARGET, Load
+from pytest_affine.reference.operations import Batch, Operations, cut_batch, pack
+from pytest_affine.reference.writing import unchecked_values
 from pytest_affine.values import integer
 
-__all__ = ["num_chunks", "schedule_processes", "schedule_transfers"]
+__all__ = ["schedule_batch", "schedule_transfers"]
 
 
+@collector_paused()
 def schedule_transfers(
     plans: Mapping[str, TransferPlan],
     endpoints: TransferEndpoints,
@@ -42,7 +38,8 @@ def schedule_transfers(
 ) -> Schedule:
     """Return what `execute_transfers` runs, for every process that an endpoint names.
 
-    Pure: creates no tensor and communicates nothing, so any one process may call it.
+    Pure: creates no tensor and communicates nothing, so any one process may call it. For one
+    process it takes what that process's segments take, and one look at every other.
 
     Args:
         plans: by parameter, in the batch's order.
@@ -55,161 +52,94 @@ def schedule_transfers(
         AffineTransferError: an unusable budget or element size, a location without an endpoint,
             an endpoint that is no process, or a `process` that no endpoint names.
     """
-    sources, targets = bound_processes(endpoints)
-    processes = {*sources.values(), *targets.values()}
     if process is not None:
         process = integer(process, "process")
-        if process not in processes:
-            raise AffineTransferError(
-                f"process {process} is named by no endpoint; those named: {sorted(processes)}"
-            )
-        processes = {process}
-    return schedule_processes(
-        plans, endpoints, element_size=element_size, budget=budget, processes=processes
+    batch = cut_batch(
+        plans,
+        endpoints,
+        element_size=element_size,
+        budget=budget,
+        processes=None if process is None else {process},
     )
+    if process is None:
+        return schedule_batch(batch, batch.processes)
+    if process not in batch.processes:
+        raise AffineTransferError(
+            f"process {process} is named by no endpoint; those named: {list(batch.processes)}"
+        )
+    return schedule_batch(batch, {process})
 
 
-def schedule_processes(
-    plans: Mapping[str, TransferPlan],
-    endpoints: TransferEndpoints,
-    *,
-    element_size: ElementSize,
-    budget: StagingBudget,
-    processes: Collection[int],
-) -> Schedule:
-    """`schedule_transfers` for some processes; with none of them it only checks the batch."""
-    sizes, budget_bytes = checked_bytes(plans, element_size, budget)
-    sources, targets = bound_processes(endpoints)
-    local: dict[int, list[Chunk]] = {process: [] for process in processes}
-    remote: dict[tuple[int, int], list[_Operation]] = {}
-    for name, plan in plans.items():
-        check_segments(name, plan, "source", sources)
-        check_segments(name, plan, "target", targets)
-        for index, segment in enumerate(plan.segments):
-            ends = sources[segment.source_location], targets[segment.target_location]
-            if 0 in segment.shape or local.keys().isdisjoint(ends):
-                continue
-            chunks = _cut(name, index, segment.shape, budget_bytes // sizes[name])
-            if ends[0] == ends[1]:
-                local[ends[0]].extend(chunks)
-            else:
-                operations = (_Operation(chunk, segment, sizes[name]) for chunk in chunks)
-                remote.setdefault(ends, []).extend(operations)
-    return _schedule(local, remote, budget_bytes)
-
-
-def num_chunks(
-    plans: Mapping[str, TransferPlan], *, element_size: ElementSize, budget: StagingBudget
-) -> int:
-    """Return the number of chunks of a whole batch, local ones included."""
-    sizes, budget_bytes = checked_bytes(plans, element_size, budget)
-    return sum(
-        _num_chunks(segment.shape, budget_bytes // sizes[name])
-        for name, plan in plans.items()
-        for segment in plan.segments
-    )
-
-
-def _num_chunks(shape: tuple[int, ...], limit: int) -> int:
-    if 0 in shape:
-        return 0
-    steps = _chunk_shape(shape, limit)
-    return math.prod(-(-extent // step) for extent, step in zip(shape, steps, strict=True))
-
-
-def _chunk_shape(shape: tuple[int, ...], limit: int) -> tuple[int, ...]:
-    """Extents of a full chunk: inner axes whole, then as much of one axis as fits, then ones."""
-    steps = [1] * len(shape)
-    for axis in reversed(range(len(shape))):
-        steps[axis] = min(shape[axis], limit)
-        if steps[axis] < shape[axis]:
-            break
-        limit //= shape[axis]
-    return tuple(steps)
-
-
-def _cut(name: str, index: int, shape: tuple[int, ...], limit: int) -> Iterator[Chunk]:
-    """Yield the chunks of a segment in row-major order."""
-    steps = _chunk_shape(shape, limit)
-    starts = (range(0, extent, step) for extent, step in zip(shape, steps, strict=True))
-    for origin in itertools.product(*starts):
-        extents = (min(s, e - o) for s, e, o in zip(steps, shape, origin, strict=True))
-        yield Chunk(parameter=name, segment=index, origin=origin, shape=tuple(extents))
-
-
-@dataclass(frozen=True, slots=True)
-class _Operation:
-    """A chunk on its way between two processes."""
-
-    chunk: Chunk
-    segment: TransferSegment
-    element_size: int
-
-    @property
-    def num_bytes(self) -> int:
-        return self.chunk.num_elements * self.element_size
-
-    def is_packed(self, side: Side) -> bool:
-        """Whether the chunk's region in the shard of this side is row-major contiguous."""
-        packed_stride = 1
-        strides = segment_end(self.segment, side)[2]
-        for extent, stride in reversed(list(zip(self.chunk.shape, strides, strict=True))):
-            if extent != 1 and stride != packed_stride:
-                return False
-            packed_stride *= extent
-        return True
-
-
-def _schedule(
-    local: Mapping[int, list[Chunk]],
-    remote: Mapping[tuple[int, int], list[_Operation]],
-    budget_bytes: int,
-) -> Schedule:
-    sends: dict[int, dict[int, Queue]] = {process: {} for process in local}
-    receives: dict[int, dict[int, Queue]] = {process: {} for process in local}
-    for sender, receiver in sorted(remote):
-        messages = _packed(remote[sender, receiver], budget_bytes)
-        if sender in local:
-            sends[sender][receiver] = _queue(messages, "source")
-        if receiver in local:
-            receives[receiver][sender] = _queue(messages, "target")
+def schedule_batch(batch: Batch, processes: Collection[int]) -> Schedule:
+    """Return the schedule of a batch for some processes, of which each operation has one."""
+    sends: dict[int, dict[int, Queue]] = {process: {} for process in processes}
+    receives: dict[int, dict[int, Queue]] = {process: {} for process in processes}
+    local: dict[int, tuple[Chunk, ...]] = dict.fromkeys(processes, ())
+    for (sender, receiver), own in batch.between.items():
+        if sender == receiver:
+            local[sender] = tuple(_chunks(own))
+            continue
+        sent, received = _queues(_messages(own, batch.budget_bytes))
+        if sender in sends:
+            sends[sender][receiver] = sent
+        if receiver in receives:
+            receives[receiver][sender] = received
     return Schedule({p: _process_schedule(sends[p], receives[p], local[p]) for p in sorted(local)})
 
 
-def _packed(operations: Iterable[_Operation], budget_bytes: int) -> list[list[_Operation]]:
-    messages: list[list[_Operation]] = []
-    room, element_size = 0, 0
-    for operation in operations:
-        if operation.num_bytes > room or operation.element_size != element_size:
-            messages.append([])
-            room, element_size = budget_bytes, operation.element_size
-        messages[-1].append(operation)
-        room -= operation.num_bytes
+def _chunks(operations: Operations) -> Sequence[Chunk]:
+    boxes = [cut.boxes for cut in operations.cuts]
+    columns = operations.parameters, operations.segments
+    repeated = (
+        [value for value, own in zip(column, boxes, strict=True) for _ in own] for column in columns
+    )
+    origins, shapes = zip(*chain.from_iterable(boxes), strict=True)
+    return unchecked_values(Chunk, *repeated, origins, shapes)
+
+
+Loaded: TypeAlias = tuple[tuple[Chunk, ...], Load]
+
+
+def _messages(operations: Operations, budget_bytes: int) -> list[Loaded]:
+    chunks = iter(_chunks(operations))
+    messages = []
+    for num_chunks, load, goes_on in pack(operations.cuts, budget_bytes):
+        messages.append((tuple(islice(chunks, num_chunks)), load))
+        if goes_on is not None:
+            inner = goes_on.loads[1:-1]
+            alone = ((chunk,) for chunk in islice(chunks, len(inner)))
+            messages += zip(alone, inner, strict=True)
     return messages
 
 
-def _queue(messages: Iterable[list[_Operation]], side: Side) -> Queue:
-    queue = tuple(_message(operations, side) for operations in messages)
-    staged = (message.num_bytes for message in queue if not message.direct)
-    return Queue(queue, max(staged, default=0))
+def _queues(messages: Sequence[Loaded]) -> tuple[Queue, Queue]:
+    """The queue of the sender and that of the receiver, which are one where they are equal."""
+    sent = _queue(messages, SOURCE)
+    equal = all(load.direct[SOURCE] == load.direct[TARGET] for _, load in messages)
+    return sent, sent if equal else _queue(messages, TARGET)
 
 
-def _message(operations: list[_Operation], side: Side) -> Message:
-    return Message(
-        chunks=tuple(operation.chunk for operation in operations),
-        num_elements=sum(operation.chunk.num_elements for operation in operations),
-        num_bytes=sum(operation.num_bytes for operation in operations),
-        direct=len(operations) == 1 and operations[0].is_packed(side),
-    )
+def _queue(messages: Sequence[Loaded], side: Literal[0, 1]) -> Queue:
+    staged = (load.num_bytes for _, load in messages if not load.direct[side])
+    queue = [
+        Message(
+            chunks=chunks,
+            num_elements=load.num_elements,
+            num_bytes=load.num_bytes,
+            direct=load.direct[side],
+        )
+        for chunks, load in messages
+    ]
+    return Queue(tuple(queue), max(staged, default=0))
 
 
 def _process_schedule(
-    sends: Mapping[int, Queue], receives: Mapping[int, Queue], local_copies: Iterable[Chunk]
+    sends: Mapping[int, Queue], receives: Mapping[int, Queue], local_copies: tuple[Chunk, ...]
 ) -> ProcessSchedule:
     queues = (*sends.values(), *receives.values())
     return ProcessSchedule(
         sends=sends,
         receives=receives,
-        local_copies=tuple(local_copies),
+        local_copies=local_copies,
         num_rounds=max((len(queue.messages) for queue in queues), default=0),
     )

@@ -49,6 +49,14 @@ def test_the_batch_is_counted():
     assert report.process_numbering == "transport group ranks"
 
 
+def test_sizes_and_pairs_are_in_ascending_order():
+    swapped = TransferEndpoints({0: 1, 1: 0}, {0: 0, 1: 2})
+    report = analyzed(endpoints=swapped)
+    assert list(report.pairs) == [(0, 2), (1, 0)]
+    assert list(report.segment_sizes) == [8, 20, 28]
+    assert list(report.message_sizes) == [4, 8, 12]
+
+
 def test_every_process_has_its_own_rounds_also_a_receiver():
     assert analyzed().processes == {
         0: own(sent_bytes=28, num_peers=1, num_sent_messages=3, num_rounds=3),
@@ -135,6 +143,25 @@ def test_arenas_of_all_peers_and_directions_are_added():
     assert [process.staging_bytes for process in report.processes.values()] == [24, 16, 8]
 
 
+def test_a_chunk_that_joins_a_message_is_none_itself():
+    # 2 elements and 2 of 3 rows, then the last row; all of it is staged where it lands.
+    joined = plan(run((0, 0), (0, 0), 2), block((0, 2, (3, 1)), (0, 2, (1, 3)), (3, 3)))
+    report = analyzed({"w": joined}, TransferEndpoints({0: 0}, {0: 1}), element_size=1, budget=8)
+    assert report.message_sizes == {3: 1, 8: 1}
+    assert report.num_chunks == 3
+
+
+def test_very_many_chunks_are_counted_without_making_them():
+    # Rows of 3 are cut into 2 and 1, which is too much for one message; the last 1 has company.
+    rows = block((0, 0, (3, 1)), (0, 0, (3, 1)), (2**60, 3))
+    many = plan(rows, run((0, 3 * 2**60), (0, 3 * 2**60), 1))
+    report = analyzed({"w": many}, TransferEndpoints({0: 0}, {0: 1}), element_size=1, budget=2)
+    assert (report.num_chunks, report.num_rounds) == (2**61 + 1, 2**61)
+    assert report.message_sizes == {1: 2**60 - 1, 2: 2**60 + 1}
+    assert report.pairs == {(0, 1): (3 * 2**60 + 1, 2**61)}
+    assert (report.processes[0].pack_bytes, report.processes[0].staging_bytes) == (2, 2)
+
+
 def test_element_sizes_may_differ_by_parameter():
     report = analyzed({"w": HANDOFF, "v": HANDOFF}, element_size={"w": 4, "v": 2}, budget=40)
     assert report.segment_sizes == {4: 1, 8: 1, 10: 1, 14: 1, 20: 1, 28: 1}
@@ -212,8 +239,8 @@ def test_the_report_is_plain_json_with_schema_and_numbering():
         },
         "segment_sizes": {"8": 1, "20": 1, "28": 1},
         "message_sizes": {"4": 1, "8": 1, "12": 3},
-        "pairs": {"0->1": {"bytes": 28, "messages": 3}, "1->2": {"bytes": 20, "messages": 2}},
-        "paths": {"local": {"bytes": 8, "messages": 0}, "remote": {"bytes": 48, "messages": 5}},
+        "pairs": {"0": {"1": [28, 3]}, "1": {"2": [20, 2]}},
+        "paths": {"local": [8, 0], "remote": [48, 5]},
     }
     assert list(processes) == ["0", "1", "2"]
     assert processes["2"] == {

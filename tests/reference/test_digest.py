@@ -4,7 +4,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from handmade import block, plan
+from handmade import MadeAnew, block, plan
 
 from pytest_affine.errors import AffineTransferError
 from pytest_affine.plans import StagingBudget, TransferEndpoints
@@ -91,6 +91,14 @@ def test_one_element_size_for_all_is_that_size_for_each():
     assert digest_of(element_size={"w": 4, "v": 4}) == digest_of(element_size=4)
 
 
+def test_plans_that_are_equal_or_made_when_asked_for_are_as_good_as_one_object():
+    again = replace(PLAN, segments=(replace(SEGMENT), OTHER))
+    assert digest_of({"w": PLAN, "v": again}) == digest_of()
+    lengths = {"a": 3, "b": 4, "c": 5}
+    anew = MadeAnew(lengths)
+    assert digest_of(anew) == digest_of({name: anew[name] for name in lengths})
+
+
 def test_planning_statistics_and_moved_elements_are_no_part_of_it():
     assert digest_of({"w": replace(PLAN, moved_elements=5), "v": PLAN}) == digest_of()
 
@@ -122,6 +130,22 @@ def test_the_digest_is_the_same_under_every_string_hash_seed():
 def test_the_digest_of_an_empty_batch_is_that_of_its_one_line():
     # sha256 of '[1,64,[[[0,0],[1,1]],[[0,1]]]]' and a line break
     assert digest_of({}) == "a719f70f39895f3a7c9b79918ec4690ea62cbd5b51e18c3e51ee18e80cee0aee"
+
+
+def test_the_digest_of_a_plan_is_that_of_its_lines():
+    # sha256 of '[1,64,[[[0,0]],[[0,1]]]]' and
+    # '["w",4,{"logical_shape":[3],"segments":[{"shape":[3],"source":[0,0,[1]],"target":[0,2,[2]]}],
+    # "source_sizes":{"0":3},"target_sizes":{"0":7}}]' (one line), a line break after each
+    one = plan(
+        block((0, 0, (1,)), (0, 2, (2,)), (3,)),
+        logical_shape=(3,),
+        source_sizes={0: 3},
+        target_sizes={0: 7},
+    )
+    assert (
+        digest_of({"w": one}, TransferEndpoints({0: 0}, {0: 1}))
+        == "3721983eab000c8137b4e7430caa007bdb733ab21b5319f70e0f5efe423a9f99"
+    )
 
 
 def test_an_unusable_budget_has_no_digest():
