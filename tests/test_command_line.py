@@ -238,8 +238,9 @@ def test_a_terminal_sees_a_bar(monkeypatch):
     assert main(SMALL) == 0
     shown = sys.stderr.getvalue()
     assert "maps:   0%" in shown
-    assert "plans:  67%" in shown
-    assert "582/873" in shown
+    assert "regions:  50%" in shown
+    assert "segments:  75%" in shown
+    assert "873/1164" in shown
 
 
 class FakeBar:
@@ -259,12 +260,12 @@ class FakeBar:
         self.closed = True
 
 
-def test_the_bar_counts_every_map_and_every_plan(monkeypatch):
+def test_the_bar_counts_maps_regions_and_segments_of_every_parameter(monkeypatch):
     monkeypatch.setitem(sys.modules, "tqdm", SimpleNamespace(tqdm=FakeBar))
     monkeypatch.setattr(sys, "stderr", Terminal())
     assert main(SMALL) == 0
-    assert FakeBar.made.options == {"total": 3 * 291, "leave": False}
-    assert FakeBar.made.done == {"maps": 2 * 291, "plans": 291}
+    assert FakeBar.made.options == {"total": 4 * 291, "leave": False}
+    assert FakeBar.made.done == {"maps": 2 * 291, "regions": 291, "segments": 291}
     assert FakeBar.made.closed
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
 from pytest_affine.commands.progress import Bar
 from pytest_affine.maps import ParamAffineMap
 from pytest_affine.models import Model, describe_all, parse_sharding
-from pytest_affine.plans import PlanBudget, TransferEndpoints, TransferPlan
+from pytest_affine.plans import PlanBudget, ReplicaRequest, TransferEndpoints, TransferPlan
+from pytest_affine.reference.policies import ReplicaAnswer, local_first_least_loaded
 from pytest_affine.reference.replicas import plan_transfers
 
 __all__ = ["ModelBatch", "plan_batch"]
@@ -61,16 +62,28 @@ def plan_batch(
     element_size = {parameter.name: _itemsize(parameter.dtype) for parameter in parameters[0]}
     endpoints = _endpoints(*(end.layout.num_ranks for end in ends), apart=apart)
     start = time.perf_counter()
-    with closing(Bar(3 * len(element_size))) as bar:
+    with closing(Bar(4 * len(element_size))) as bar:
+
+        def choose_holders(requests: Sequence[ReplicaRequest]) -> Sequence[ReplicaAnswer]:
+            bar.advance(len(element_size))  # all regions are known
+            bar.begin("segments")
+            return local_first_least_loaded(requests)
+
         bar.begin("maps")
         maps = [
             describe_all(end.layout, bar.over(own))
             for end, own in zip(ends, parameters, strict=True)
         ]
         described = time.perf_counter()
-        bar.begin("plans")
+        bar.begin("regions")
         pairs = {name: (map_, maps[1][name]) for name, map_ in maps[0].items()}
-        plans = plan_transfers(pairs, limits=limits, endpoints=endpoints, element_size=element_size)
+        plans = plan_transfers(
+            pairs,
+            limits=limits,
+            endpoints=endpoints,
+            element_size=element_size,
+            replica_policy=choose_holders,
+        )
         bar.advance(len(plans))
     return ModelBatch(
         model=model.name,
