@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from pytest_affine.contract.cases import Case
 from pytest_affine.contract.proxy import ImplementationProxy
@@ -21,9 +21,11 @@ from pytest_affine.sync import Sync
 __all__ = [
     "ITEM_BYTES",
     "Batch",
+    "Processes",
     "endpoints_of",
     "one_or_each",
     "planned_batch",
+    "scheduled",
     "sent_messages",
     "sync_of",
     "with_budgets",
@@ -139,8 +141,17 @@ def with_budgets(batch: Batch) -> Iterator[Batch]:
         yield replace(batch, budget=StagingBudget(budget))
 
 
+Processes: TypeAlias = Mapping[int, ProcessSchedule]
+
+
+def scheduled(implementation: ImplementationProxy, case: Case) -> Iterator[tuple[Batch, Processes]]:
+    """The case's batch under several budgets, beside its schedule by process."""
+    for batch in with_budgets(planned_batch(implementation, sync_of(case))):
+        yield batch, batch.given_to(implementation.schedule_transfers).processes
+
+
 def sent_messages(
-    processes: Mapping[int, ProcessSchedule],
+    processes: Processes,
 ) -> Iterator[tuple[int, int, Message]]:
     """Every message of a schedule as its sender has it: (sender, receiver, message)."""
     for sender, own in processes.items():

@@ -1,4 +1,4 @@
-"""What a rank does for the suite: make buffers, execute, and hand back every byte.
+"""The memory of one rank's shards: windows of larger tensors, with guards around them.
 
 The controller says what to put in and judges what comes out; torch is imported only in ranks.
 """
@@ -7,21 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from pytest_affine.conformance._batches import Batch, one_or_each
+from pytest_affine.conformance._batches import Batch
 from pytest_affine.conformance._contents import GUARD, Shard
-from pytest_affine.contract.resident import Resident
-from pytest_affine.errors import AffineTransferError, TransferRefusedError
-from pytest_affine.plans import TransferStats
-from pytest_affine.ranks import current_rank, device
+from pytest_affine.ranks import device
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Attempt", "Landed", "Share", "attempted", "executed"]
+__all__ = ["Buffer", "Key", "Share", "Tensors", "buffers_of", "given_tensors"]
 
-Key = tuple[str, str, int]
+Key: TypeAlias = tuple[str, str, int]
+ByLocation: TypeAlias = "dict[str, dict[int, torch.Tensor]]"
+Tensors: TypeAlias = tuple[ByLocation, ByLocation]
+
+ALIGNMENT = 16
+"""Bytes at whose multiples the shards of one buffer begin, so that any dtype can."""
+
+ODD_STRIDE = 99
+"""A stride that an axis of extent 1 may have, and that means nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +37,8 @@ class Share:
         batch: the batch.
         dtypes: torch attribute names, by parameter.
         shards: the shards of this rank.
+        form: how they lie in memory: "apart", "one buffer", or with "odd strides" where an axis
+            has one element.
         fault: what is wrong with one of its tensors, if anything; see `_faulty`.
         faulty: whose tensor it is.
         host: in whose memory that tensor lies, where it is not its own.
@@ -40,138 +47,80 @@ class Share:
     batch: Batch
     dtypes: Mapping[str, str]
     shards: tuple[Shard, ...]
+    form: str = "apart"
     fault: str | None = None
     faulty: Key | None = None
     host: Key | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Landed:
-    """What a rank has after one run: the statistics returned, and the bytes of its buffers."""
-
-    stats: TransferStats
-    contents: Mapping[Key, bytes]
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """How a rank refused: the error, whether it is of the right kind, its buffers' bytes."""
-
-    error: str
-    is_refusal: bool
-    contents: Mapping[Key, bytes]
-
-
 class Buffer:
     """The memory of one shard on this rank: a window of a larger tensor, between two guards."""
 
-    def __init__(self, shard: Shard) -> None:
+    def __init__(self, shard: Shard, memory: torch.Tensor, form: str) -> None:
         import torch
 
         self.shard = shard
         self.dtype: torch.dtype = getattr(torch, shard.dtype)
-        self.storage = torch.empty(len(shard.before[0]), dtype=torch.uint8, device=device())
+        self._memory = memory
+        self._form = form
 
     @property
     def flat(self) -> torch.Tensor:
         """The elements from the shard's first one to the end of the memory."""
-        return self.storage.view(self.dtype)[GUARD:]
+        return self._memory.view(self.dtype)[GUARD:]
 
     @property
     def tensor(self) -> torch.Tensor:
         """The shard."""
-        return self.flat[: len(self.shard.elements)].view(self.shard.shape)
+        packed = self.flat[: len(self.shard.elements)].view(self.shard.shape)
+        if self._form != "odd strides":
+            return packed
+        steps = zip(packed.shape, packed.stride(), strict=True)
+        strides = [ODD_STRIDE if extent == 1 else stride for extent, stride in steps]
+        return packed.as_strided(packed.shape, strides)
 
     def fill(self, run: int) -> None:
         """Put in what the shard holds before a run."""
         import torch
 
-        self.storage.copy_(torch.frombuffer(bytearray(self.shard.before[run]), dtype=torch.uint8))
+        self._memory.copy_(torch.frombuffer(bytearray(self.shard.before[run]), dtype=torch.uint8))
 
     def contents(self) -> bytes:
         """Every byte, guards included."""
-        return bytes(self.storage.tolist())
+        return bytes(self._memory.tolist())
 
 
-def executed(resident: Resident, shares: Sequence[Share], num_runs: int) -> list[Landed]:
-    """Execute a batch so many times, each time with other values. Called on every rank.
-
-    Raises:
-        AssertionError: it was refused after something had been changed.
-    """
-    share = shares[current_rank()]
-    buffers = [Buffer(shard) for shard in share.shards]
-    return [
-        Landed(_execute_or_refuse(resident, share, buffers, run), _contents(buffers))
-        for run in range(num_runs)
-    ]
-
-
-def _execute_or_refuse(
-    resident: Resident, share: Share, buffers: Sequence[Buffer], run: int
-) -> TransferStats:
-    try:
-        return _execute(resident, share, buffers, run)
-    except AffineTransferError as refusal:
-        changed = [b.shard.key for b in buffers if b.contents() != b.shard.before[run]]
-        if changed:
-            raise AssertionError(f"refused ({refusal}) after {changed} had been changed") from None
-        raise
-
-
-def attempted(resident: Resident, shares: Sequence[Share]) -> Attempt:
-    """Execute what must be refused, and say how it was. Called on every rank.
-
-    Raises:
-        AssertionError: it was not refused. Raised here and not in the controller, since ranks of
-            which some went ahead and some did not must not be used again.
-    """
-    share = shares[current_rank()]
-    buffers = [Buffer(shard) for shard in share.shards]
-    try:
-        stats = _execute(resident, share, buffers, run=0)
-    except AffineTransferError as error:
-        is_refusal = isinstance(error, TransferRefusedError)
-        return Attempt(f"{type(error).__name__}: {error}", is_refusal, _contents(buffers))
-    raise AssertionError(f"must be refused, but execute_transfers returned {stats}")
-
-
-def _contents(buffers: Sequence[Buffer]) -> dict[Key, bytes]:
-    return {buffer.shard.key: buffer.contents() for buffer in buffers}
-
-
-def _execute(
-    resident: Resident, share: Share, buffers: Sequence[Buffer], run: int
-) -> TransferStats:
+def buffers_of(share: Share) -> list[Buffer]:
+    """The buffers of this rank's shards, each a tensor of its own or all in one."""
     import torch
-    import torch.distributed as dist
 
+    sizes = [len(shard.before[0]) for shard in share.shards]
+    starts = [0]
+    for size in sizes:
+        starts.append(starts[-1] + -(-size // ALIGNMENT) * ALIGNMENT)
+    if share.form == "one buffer":
+        whole = torch.empty(starts[-1], dtype=torch.uint8, device=device())
+        memories = [whole[at : at + size] for at, size in zip(starts, sizes, strict=False)]
+    else:
+        memories = [torch.empty(size, dtype=torch.uint8, device=device()) for size in sizes]
+    return [Buffer(*each, share.form) for each in zip(share.shards, memories, strict=True)]
+
+
+def given_tensors(share: Share, buffers: Sequence[Buffer], *, with_empty: bool) -> Tensors:
+    """The source and the target buffers as `execute_transfers` takes them.
+
+    Those of empty shards may be left out.
+    """
     tensors = {
-        buffer.shard.key: buffer.tensor
-        for buffer in buffers
-        if buffer.shard.elements or run == 0  # later the empty ones are left out, as they may be
+        buffer.shard.key: buffer.tensor for buffer in buffers if buffer.shard.elements or with_empty
     }
     if share.faulty is not None:
         tensors[share.faulty] = _faulty(share, {buffer.shard.key: buffer for buffer in buffers})
-    for buffer in buffers:
-        buffer.fill(run)
-    stats: TransferStats = resident.execute_transfers(
-        share.batch.plans,
-        _by_parameter(tensors, "source"),
-        _by_parameter(tensors, "target"),
-        share.batch.endpoints,
-        dtype=one_or_each({name: getattr(torch, dtype) for name, dtype in share.dtypes.items()}),
-        budget=share.batch.budget,
-        group=dist.group.WORLD,
-    )
-    return stats
+    return _by_parameter(tensors, "source"), _by_parameter(tensors, "target")
 
 
-def _by_parameter(
-    tensors: Mapping[Key, torch.Tensor], wanted: str
-) -> dict[str, dict[int, torch.Tensor]]:
-    """The tensors of one side as `execute_transfers` takes them."""
-    named: dict[str, dict[int, torch.Tensor]] = {}
+def _by_parameter(tensors: Mapping[Key, torch.Tensor], wanted: str) -> ByLocation:
+    named: ByLocation = {}
     for (side, parameter, location), tensor in tensors.items():
         if side == wanted:
             named.setdefault(parameter, {})[location] = tensor
@@ -183,14 +132,18 @@ def _faulty(share: Share, buffers: Mapping[Key, Buffer]) -> torch.Tensor:
     import torch
 
     assert share.faulty is not None
+    shape = buffers[share.faulty].shard.shape
     size = len(buffers[share.faulty].shard.elements)
     flat = buffers[share.host or share.faulty].flat
     tensors = {
-        "dtype": flat.view(torch.bfloat16)[:size],
-        "device": flat[:size].to("meta"),
-        "half": flat[: size // 2],
-        "longer": flat[: size + 1],
-        "strided": flat[::2][:size],
-        "overlap": flat[1 : 1 + size],
+        "dtype": lambda: flat.view(torch.bfloat16)[:size],
+        "device": lambda: flat[:size].to("meta"),
+        "half": lambda: flat[: size // 2],
+        "longer": lambda: flat[: size + 1],
+        "strided": lambda: flat[::2][:size],
+        "overlap": lambda: flat[1 : 1 + size],
+        "transposed": lambda: flat[:size].view(shape[::-1]).t(),
+        "window of columns": lambda: flat.as_strided(shape, (shape[1] + 1, 1)),
+        "one element for all": lambda: flat[:1].expand(shape),
     }
-    return tensors[share.fault or ""]
+    return tensors[share.fault or ""]()

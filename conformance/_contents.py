@@ -33,9 +33,17 @@ SPREAD = 0x9E3779B97F4A7C15
 NANS = {"float64": 0x7FF << 52, "float32": 0xFF << 23, "float16": 0x1F << 10, "bfloat16": 0xFF << 7}
 """Bits of an exponent that makes a NaN of any payload but 0."""
 
+PARTS = {"complex64": "float32", "complex128": "float64"}
+"""The dtype of the two parts of an element."""
+
 
 def element_bytes(dtype: str, count: int, run: int) -> bytes:
-    """The bytes of one element; in every second run of a floating dtype, NaNs and -0.0 too."""
+    """The bytes of one element; in every second run of a floating dtype, NaNs and -0.0 too.
+
+    Of the float8 dtypes, 256 elements have every pattern of bits once, these included.
+    """
+    if dtype in PARTS:
+        return b"".join(element_bytes(PARTS[dtype], 2 * count + part, run) for part in (0, 1))
     num_bytes = ITEM_BYTES[dtype]
     bits = count * SPREAD
     if dtype == "bool":
@@ -101,10 +109,14 @@ class Shard:
         start = (GUARD + address) * size
         return contents[start : start + size][::-1].hex()
 
+    @property
+    def addresses(self) -> range:
+        """Every address of the buffer, those of guards included; the shard's begin at 0."""
+        return range(-GUARD, len(self.elements) + GUARD)
+
     def differing(self, run: int, landed: bytes) -> list[int]:
         """The addresses, guards included, that do not hold what they must after a run."""
-        addresses = range(-GUARD, len(self.elements) + GUARD)
-        return [at for at in addresses if self.at(at, landed) != self.at(at, self.after[run])]
+        return [at for at in self.addresses if self.at(at, landed) != self.at(at, self.after[run])]
 
     def __str__(self) -> str:
         return f"{self.side} shard {self.location} of {self.name!r} on process {self.process}"

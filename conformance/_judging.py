@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from pytest_affine import truth
 from pytest_affine.contract.cases import Case
+from pytest_affine.contract.implementation import NotClaimedError
 from pytest_affine.errors import AffineTransferError, InvalidMapError, UnsupportedLayoutError
 from pytest_affine.maps import ParamAffineMap
 from pytest_affine.plans import TransferPlan
 from pytest_affine.sync import SyncParameter
 
 __all__ = [
+    "assert_equal_statistics",
     "assert_exact_or_refused",
     "assert_keeps_rule",
     "assert_refused",
+    "assert_same",
     "distinct_maps",
     "no_more_refusals",
     "parameters_of",
@@ -95,6 +98,34 @@ def through_json(document: object) -> Any:
     """What is read of a document that was written as JSON; fail if it can't be."""
     __tracebackhide__ = True
     try:
-        return json.loads(json.dumps(document))
+        return json.loads(json.dumps(document, allow_nan=False))
     except (TypeError, ValueError) as error:
         raise AssertionError(f"{document!r} is not ready for JSON: {error}") from None
+
+
+def assert_equal_statistics(
+    wanted: Mapping[str, int | None], returned: Mapping[str, int | None], what: str
+) -> None:
+    """Fail if a field of `wanted` differs; one that an implementation does not have is None."""
+    __tracebackhide__ = True
+    both = {name: (want, returned[name]) for name, want in wanted.items()}
+    pairs = {name: values for name, values in both.items() if None not in values}
+    if not pairs:
+        raise NotClaimedError("a field of TransferStats that both have")
+    wrong = [f"{name} {want}, got {got}" for name, (want, got) in pairs.items() if want != got]
+    if wrong:
+        raise AssertionError(f"{what} {', '.join(wrong)}")
+
+
+def assert_same(said: Mapping[Any, object], wanted: Mapping[Any, object], what: str) -> None:
+    """Fail where two tables differ; an entry of zeros is the same as none."""
+    __tracebackhide__ = True
+    empty = (None, 0, (0, 0))
+    wrong = [
+        f"{key}: {said.get(key)}, should be {wanted.get(key)}"
+        for key in sorted(said.keys() | wanted.keys())
+        if said.get(key) != wanted.get(key)
+        and not (said.get(key) in empty and wanted.get(key) in empty)
+    ]
+    if wrong:
+        raise AssertionError(f"{what}: {'; '.join(wrong)}")

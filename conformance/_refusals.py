@@ -6,34 +6,46 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pytest_affine.conformance._batches import endpoints_of, sync_of
-from pytest_affine.conformance._buffers import Attempt, Share, attempted
+from pytest_affine.conformance._batches import Batch, endpoints_of, sync_of
+from pytest_affine.conformance._buffers import Share
 from pytest_affine.conformance._contents import Shard
 from pytest_affine.conformance._moves import assert_landed, moved, shares_of
+from pytest_affine.conformance._runs import Attempt, attempted
+from pytest_affine.conformance._wire import surplus
 from pytest_affine.contract.cases import Case
 from pytest_affine.contract.proxy import ImplementationProxy
+from pytest_affine.plans import StagingBudget
 from pytest_affine.sync import Sync
 
-__all__ = ["all_refuse", "refusals"]
+__all__ = ["all_refuse", "broken", "refusals"]
 
 
 def refusals(implementation: ImplementationProxy, case: Case) -> list[str]:
     """By rank, the text with which it refuses a case of kind "refusal"; fails as `all_refuse`."""
     __tracebackhide__ = True
-    return all_refuse(implementation, sync_of(case), _faulty_shares(implementation, case))
+    shares = _faulty_shares(implementation, case)
+    return all_refuse(implementation, sync_of(case), shares, case.detail.get("processes"))
 
 
 def all_refuse(
-    implementation: ImplementationProxy, sync: Sync, shares: Sequence[Share]
+    implementation: ImplementationProxy,
+    sync: Sync,
+    shares: Sequence[Share],
+    processes: Sequence[int] | None = None,
 ) -> list[str]:
-    """By rank, the text with which it refuses its share.
+    """By rank, the text with which it refuses its share; `processes` have a fault, or all.
 
-    Fails unless every rank raises `TransferRefusedError`, no buffer has changed, and the group
-    then moves the sync.
+    Fails unless every rank raises `TransferRefusedError`, no buffer has changed, nothing beyond
+    the exchange went over the wire, and the group then moves the sync.
+
+    The exchange of a refusal may be longer than that of a batch that runs, for reasons are told in
+    it. What it takes is seen in batches of no parameters that are refused by the same processes:
+    as many messages to each peer, and as many collectives of each kind, are granted.
     """
     __tracebackhide__ = True
+    refusing = range(implementation.num_ranks) if processes is None else processes
     attempts: list[Attempt] = implementation.run_on_every_rank(
-        attempted, shares, method="execute_transfers"
+        attempted, shares, sync.endpoints, refusing, method="execute_transfers"
     )
     for rank, (share, attempt) in enumerate(zip(shares, attempts, strict=True)):
         if not attempt.is_refusal:
@@ -43,6 +55,10 @@ def all_refuse(
         if changed := [s for s in share.shards if attempt.contents[s.key] != s.before[0]]:
             raise AssertionError(
                 f"process {rank} refused, but these have changed: {', '.join(map(str, changed))}"
+            )
+        if more := surplus(attempt.events, attempt.exchanges):
+            raise AssertionError(
+                f"process {rank} refused, but beyond the exchange these went over the wire: {more}"
             )
     assert_landed(moved(implementation, sync, num_runs=1))
     return [attempt.error for attempt in attempts]
@@ -103,3 +119,12 @@ SURPLUS: dict[str, Callable[[Shard], Shard]] = {
     "location": lambda own: replace(own, location=99),
 }
 """Buffers that no plan has, made from one that a plan has."""
+
+
+def broken(batch: Batch, detail: Mapping[str, Any]) -> Batch:
+    """The batch with what a case of kind "refusal" says is wrong with it."""
+    if "budget" in detail:
+        batch = replace(batch, budget=StagingBudget(detail["budget"]))
+    if "endpoints" in detail:
+        batch = replace(batch, endpoints=endpoints_of(detail["endpoints"]))
+    return replace(batch, plans={}) if detail.get("empty") else batch

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from typing import Any
 
 from pytest_affine import strategies
 from pytest_affine.conformance._batches import Batch, planned_batch, sync_of, with_budgets
+from pytest_affine.conformance._judging import (
+    assert_equal_statistics,
+    assert_refused,
+    assert_same,
+    through_json,
+)
 from pytest_affine.conformance._moves import execute, shares_of
+from pytest_affine.conformance._refusals import broken
+from pytest_affine.conformance._runs import Step
 from pytest_affine.contract.cases import Case
-from pytest_affine.contract.implementation import NotClaimedError
 from pytest_affine.contract.proxy import ImplementationProxy
 from pytest_affine.contract.suite import cases, drawn, requirement
+from pytest_affine.errors import AffineTransferError
 from pytest_affine.fixtures.batches import BINDINGS, MIXED
-from pytest_affine.fixtures.syncs import EVERYDAY
-from pytest_affine.plans import TransferReport, TransferStats
+from pytest_affine.fixtures.refusals import UNSCHEDULABLE
+from pytest_affine.fixtures.syncs import CORE, EDGE, EVERYDAY
+from pytest_affine.plans import TransferReport
 
 
 @requirement("STATS-EQUAL")
@@ -26,29 +35,18 @@ def test_expected_statistics_are_those_that_the_executor_returns(
     implementation: ImplementationProxy, case: Case
 ) -> None:
     shares = shares_of(implementation, sync_of(case))
-    for batch in with_budgets(shares[0].batch):
-        landed = execute(implementation, [replace(share, batch=batch) for share in shares])
+    batches = [*with_budgets(shares[0].batch)]
+    steps = [Step(budget=batch.budget.bytes_per_peer) for batch in batches]
+    landed = execute(implementation, [shares], steps)
+    for index, batch in enumerate(batches):
         report = batch.given_to(implementation.analyze_transfers)
         for process in batch.endpoints.processes:
             expected = implementation.expected_stats(report, process)
-            assert_equal_stats(expected, landed[process][0].stats, process, batch)
-
-
-def assert_equal_stats(
-    expected: TransferStats, returned: TransferStats, process: int, batch: Batch
-) -> None:
-    """Fail if a field differs; one that an implementation does not have is None."""
-    __tracebackhide__ = True
-    both = {name: (want, getattr(returned, name)) for name, want in asdict(expected).items()}
-    pairs = {name: values for name, values in both.items() if None not in values}
-    if not pairs:
-        raise NotClaimedError("a field of TransferStats that both stages have")
-    wrong = [f"{name} {want}, got {got}" for name, (want, got) in pairs.items() if want != got]
-    if wrong:
-        raise AssertionError(
-            f"process {process}, budget {batch.budget.bytes_per_peer}: expected_stats says "
-            f"{', '.join(wrong)}"
-        )
+            assert_equal_statistics(
+                asdict(expected),
+                asdict(landed[process][index].stats),
+                f"process {process}, budget {batch.budget.bytes_per_peer}: expected_stats says",
+            )
 
 
 def analyzed(
@@ -57,20 +55,6 @@ def analyzed(
     """The case's batch under several budgets, beside its report."""
     for batch in with_budgets(planned_batch(implementation, sync_of(case))):
         yield batch, batch.given_to(implementation.analyze_transfers, **options)
-
-
-def assert_same(said: Mapping[Any, object], wanted: Mapping[Any, object], what: str) -> None:
-    """Fail where two tables differ; an entry of zeros is the same as none."""
-    __tracebackhide__ = True
-    empty = (None, 0, (0, 0))
-    wrong = [
-        f"{key}: {said.get(key)}, should be {wanted.get(key)}"
-        for key in sorted(said.keys() | wanted.keys())
-        if said.get(key) != wanted.get(key)
-        and not (said.get(key) in empty and wanted.get(key) in empty)
-    ]
-    if wrong:
-        raise AssertionError(f"{what}: {'; '.join(wrong)}")
 
 
 @requirement("ANALYZE-SUM")
@@ -162,3 +146,60 @@ def totals_by_path(
         num_bytes[path_of(*pair)] += moved
         messages[path_of(*pair)] += sent
     return {path: (num_bytes[path], messages[path]) for path in num_bytes}
+
+
+@requirement("ANALYZE-JSON")
+@cases(CORE, EDGE, BINDINGS, MIXED)
+@drawn(strategies.sync_cases)
+def test_a_report_is_ready_for_json_and_survives_it(
+    implementation: ImplementationProxy, case: Case
+) -> None:
+    for _, report in analyzed(implementation, case):
+        entry = implementation.report_to_dict(report)
+        if strange := [repr(key) for key in keys_of(entry) if not isinstance(key, str)]:
+            raise AssertionError(f"these keys of the report's dict are no strings: {strange}")
+        if (read := through_json(entry)) != entry:
+            raise AssertionError(f"the report's dict {entry!r} came back from JSON as {read!r}")
+        schema, numbering = entry.get("schema"), entry.get("process_numbering")
+        if type(schema) is not int or numbering != report.process_numbering:
+            raise AssertionError(
+                f"the report's dict must have a schema number and the process_numbering "
+                f"{report.process_numbering!r}, got {schema!r} and {numbering!r}"
+            )
+
+
+def keys_of(document: object) -> Iterator[object]:
+    """The keys of a document and of all that is in it."""
+    if isinstance(document, dict):
+        yield from document
+        document = [*document.values()]
+    if isinstance(document, list | tuple):
+        for entry in document:
+            yield from keys_of(entry)
+
+
+@requirement("ANALYZE-REFUSE")
+@cases([case for case in UNSCHEDULABLE if "process" not in case.detail])
+def test_what_the_schedule_refuses_the_analysis_refuses(
+    implementation: ImplementationProxy, case: Case
+) -> None:
+    batch = broken(planned_batch(implementation, sync_of(case)), case.detail)
+    assert_refused(
+        lambda: batch.given_to(implementation.analyze_transfers),
+        case.detail["fault"],
+        kinds=(AffineTransferError,),
+    )
+
+
+@requirement("ANALYZE-REFUSE", "expected_stats")
+@cases([case for case in UNSCHEDULABLE if "process" in case.detail])
+def test_statistics_of_an_unknown_process_are_not_expected(
+    implementation: ImplementationProxy, case: Case
+) -> None:
+    batch = broken(planned_batch(implementation, sync_of(case)), case.detail)
+    report = batch.given_to(implementation.analyze_transfers)
+    assert_refused(
+        lambda: implementation.expected_stats(report, case.detail["process"]),
+        case.detail["fault"],
+        kinds=(AffineTransferError,),
+    )

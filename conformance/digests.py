@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 from pytest_affine.conformance._batches import Batch, planned_batch, sync_of
@@ -17,7 +17,7 @@ from pytest_affine.contract.suite import cases, requirement
 from pytest_affine.errors import AffineTransferError
 from pytest_affine.fixtures.batches import BINDINGS, MIXED
 from pytest_affine.fixtures.refusals import DISAGREEMENTS, REJECTIONS
-from pytest_affine.fixtures.syncs import CORE, EDGE, NAMED
+from pytest_affine.fixtures.syncs import CORE, EDGE, NAMED, WIDE
 from pytest_affine.plans import (
     StagingBudget,
     TransferEndpoints,
@@ -159,6 +159,32 @@ def changes_of_segment(segment: TransferSegment) -> Iterator[tuple[str, Transfer
         for axis in range(len(value)):
             more = (*value[:axis], value[axis] + 1, *value[axis + 1 :])
             yield f"{field.name}[{axis}]", replace(segment, **{field.name: more})
+
+
+@requirement("DIGEST-CANONICAL")
+@cases(BINDINGS, NAMED, WIDE)
+def test_the_digest_does_not_depend_on_the_order_in_which_endpoints_were_filled(
+    implementation: ImplementationProxy, case: Case
+) -> None:
+    batch = planned_batch(implementation, sync_of(case))
+    digests: list[str] = implementation.run(digests_of_orders, batch, method="plan_digest")
+    if len({*digests}) > 1:
+        raise AssertionError(f"endpoints filled in several orders have the digests {digests}")
+
+
+def digests_of_orders(resident: Resident, batch: Batch) -> list[str]:
+    """Digests of one batch whose endpoints are filled in several orders. Called on one rank."""
+    found = []
+    for sides in product(*map(orders, (batch.endpoints.source, batch.endpoints.target))):
+        endpoints = TransferEndpoints(*map(dict, sides))
+        found.append(replace(batch, endpoints=endpoints).given_to(resident.plan_digest))
+    return found
+
+
+def orders(bound: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+    """These locations and processes from the front, from the back, and from the middle."""
+    middle = len(bound) // 2
+    return [[*bound], [*reversed(bound)], [*bound[middle:], *bound[:middle]]]
 
 
 def has_number(text: str, number: int) -> bool:

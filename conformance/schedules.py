@@ -3,44 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any, Literal
+from typing import Literal
 
 from pytest_affine import strategies
 from pytest_affine.conformance._batches import (
     Batch,
-    endpoints_of,
+    Processes,
     planned_batch,
+    scheduled,
     sent_messages,
     sync_of,
     with_budgets,
 )
-from pytest_affine.conformance._judging import assert_refused
+from pytest_affine.conformance._judging import assert_refused, assert_same
+from pytest_affine.conformance._refusals import broken
 from pytest_affine.contract.cases import Case
 from pytest_affine.contract.implementation import NotClaimedError
 from pytest_affine.contract.proxy import ImplementationProxy
+from pytest_affine.contract.resident import Resident
 from pytest_affine.contract.suite import cases, drawn, requirement
 from pytest_affine.errors import AffineTransferError
 from pytest_affine.fixtures.batches import BINDINGS, MIXED
 from pytest_affine.fixtures.refusals import UNSCHEDULABLE
-from pytest_affine.fixtures.syncs import EVERYDAY
+from pytest_affine.fixtures.syncs import CORE, EVERYDAY, STRIDED
 from pytest_affine.plans import (
     Chunk,
-    ProcessSchedule,
     Queue,
-    StagingBudget,
     TransferSegment,
 )
-
-Processes = Mapping[int, ProcessSchedule]
-
-
-def scheduled(implementation: ImplementationProxy, case: Case) -> Iterator[tuple[Batch, Processes]]:
-    """The case's batch under several budgets, beside its schedule by process."""
-    for batch in with_budgets(planned_batch(implementation, sync_of(case))):
-        yield batch, batch.given_to(implementation.schedule_transfers).processes
 
 
 @requirement("SCHED-AGREE")
@@ -127,18 +120,24 @@ def test_every_element_of_every_segment_goes_once_between_the_segments_processes
     implementation: ImplementationProxy, case: Case
 ) -> None:
     for batch, processes in scheduled(implementation, case):
-        moves = Counter(moves_of(processes))
-        wanted = Counter(
-            ((name, index), batch.ends(segment), element)
-            for name, index, segment in batch.segments()
-            for element in elements_of(segment)
+        assert_moves_once(batch, processes)
+
+
+def assert_moves_once(batch: Batch, processes: Processes) -> None:
+    """Fail unless every element of every segment goes once, between the segment's processes."""
+    __tracebackhide__ = True
+    moves = Counter(moves_of(processes))
+    wanted = Counter(
+        ((name, index), batch.ends(segment), element)
+        for name, index, segment in batch.segments()
+        for element in elements_of(segment)
+    )
+    for move in sorted((moves - wanted) + (wanted - moves)):
+        (name, index), (sender, receiver), element = move
+        raise AssertionError(
+            f"element {element} of segment {index} of {name!r} goes {moves[move]} times from "
+            f"process {sender} to process {receiver}, should go {wanted[move]} times"
         )
-        for move in sorted((moves - wanted) + (wanted - moves)):
-            (name, index), (sender, receiver), element = move
-            raise AssertionError(
-                f"element {element} of segment {index} of {name!r} goes {moves[move]} times from "
-                f"process {sender} to process {receiver}, should go {wanted[move]} times"
-            )
 
 
 Move = tuple[tuple[str, int], tuple[int, int], tuple[int, ...]]
@@ -160,6 +159,75 @@ def elements_of(segment: TransferSegment) -> Iterator[tuple[int, ...]]:
     return product(*map(range, segment.shape))
 
 
+@requirement("SCHED-ONE")
+@cases(EVERYDAY, BINDINGS, MIXED)
+@drawn(strategies.sync_cases)
+def test_the_schedule_for_one_process_is_its_entry_in_the_schedule_for_all(
+    implementation: ImplementationProxy, case: Case
+) -> None:
+    for batch, processes in scheduled(implementation, case):
+        alone: dict[int, Processes] = implementation.run(
+            scheduled_alone, batch, [*processes], method="schedule_transfers"
+        )
+        for process, own in processes.items():
+            if alone[process] != {process: own}:
+                raise AssertionError(
+                    f"the schedule for process {process} is {alone[process]}, and its entry in "
+                    f"that for all is {own}"
+                )
+
+
+def scheduled_alone(
+    resident: Resident, batch: Batch, processes: Sequence[int]
+) -> dict[int, Processes]:
+    """By process, the schedule for it alone. Called on one rank."""
+    return {
+        process: batch.given_to(resident.schedule_transfers, process=process).processes
+        for process in processes
+    }
+
+
+@requirement("SCHED-SHARED")
+@cases(CORE, STRIDED)
+def test_one_plan_of_two_parameters_is_moved_for_each(
+    implementation: ImplementationProxy, case: Case
+) -> None:
+    for batch in with_budgets(shared(implementation, case)):
+        assert_moves_once(batch, batch.given_to(implementation.schedule_transfers).processes)
+
+
+@requirement("SCHED-SHARED", "analyze_transfers")
+@cases(CORE, STRIDED)
+def test_one_plan_of_two_parameters_is_counted_twice(
+    implementation: ImplementationProxy, case: Case
+) -> None:
+    batch = shared(implementation, case)
+    report = batch.given_to(implementation.analyze_transfers)
+    volume = report.volume
+    said = {
+        "segments": report.num_segments,
+        "bytes": volume.local_bytes + volume.remote_bytes,
+        "segments by size": sum(report.segment_sizes.values()),
+    }
+    num_segments = len([*batch.segments()])
+    wanted = {
+        "segments": num_segments,
+        "bytes": batch.moved_bytes(),
+        "segments by size": num_segments,
+    }
+    assert_same(said, wanted, "the report")
+
+
+def shared(implementation: ImplementationProxy, case: Case) -> Batch:
+    """The case's batch with one plan object for two parameters."""
+    batch = planned_batch(implementation, sync_of(case))
+    (name, plan), *_ = batch.plans.items()
+    names = (name, f"{name} again")
+    return replace(
+        batch, plans=dict.fromkeys(names, plan), sizes=dict.fromkeys(names, batch.sizes[name])
+    )
+
+
 @requirement("SCHED-REFUSE")
 @cases(UNSCHEDULABLE)
 def test_what_cannot_be_scheduled_is_refused(
@@ -174,12 +242,3 @@ def test_what_cannot_be_scheduled_is_refused(
         case.detail["fault"],
         kinds=(AffineTransferError,),
     )
-
-
-def broken(batch: Batch, detail: Mapping[str, Any]) -> Batch:
-    """The batch with what a case of kind "refusal" says is wrong with it."""
-    if "budget" in detail:
-        batch = replace(batch, budget=StagingBudget(detail["budget"]))
-    if "endpoints" in detail:
-        batch = replace(batch, endpoints=endpoints_of(detail["endpoints"]))
-    return replace(batch, plans={}) if detail.get("empty") else batch

@@ -17,12 +17,13 @@ KINDS = {
     "sync": "a valid sync, which must be planned and moved",
     "invalid map": "a sync of which one map breaks a rule, or whose two maps do not fit",
     "builder": "a builder's name and arguments",
+    "segment": "shape, offsets and strides of one segment, which must be scheduled",
     "document": "a JSON document that must be refused",
     "refusal": "a sync, and what is wrong with the call that plans, schedules or executes it",
 }
 """What a case can be, by the kind that its JSON names."""
 
-WITHOUT_SYNC = ("builder", "document")
+WITHOUT_SYNC = ("builder", "document", "segment")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

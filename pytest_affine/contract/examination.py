@@ -9,7 +9,15 @@ from dataclasses import dataclass, replace
 from pytest_affine.contract.cases import Case
 from pytest_affine.contract.implementation import NotClaimedError
 from pytest_affine.contract.manifest import REQUIREMENTS, unclaimed
-from pytest_affine.contract.outcomes import AdapterFault, Death, NotRun, Outcome, Record, Withheld
+from pytest_affine.contract.outcomes import (
+    AdapterFault,
+    Death,
+    NotObservable,
+    NotRun,
+    Outcome,
+    Record,
+    Withheld,
+)
 from pytest_affine.contract.proxy import ImplementationProxy
 from pytest_affine.contract.suite import DRAWN, SuiteTest
 from pytest_affine.errors import AffineTransferError
@@ -100,6 +108,8 @@ def _finding(record: Record, case: Case | None, run: Callable[[], None]) -> Find
         return Finding(replace(record, outcome=Outcome.WITHHELD, reason=str(reason)))
     except NotRun as reason:
         return Finding(replace(record, outcome=Outcome.NOT_RUN, reason=str(reason)))
+    except NotObservable as reason:
+        return Finding(replace(record, outcome=Outcome.NOT_OBSERVABLE, reason=str(reason)))
     except NotClaimedError as reason:
         return Finding(replace(record, outcome=Outcome.NOT_CLAIMED, reason=str(reason)))
     except (AssertionError, Death) as problem:

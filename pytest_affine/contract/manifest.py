@@ -243,14 +243,47 @@ _ROWS = (
     ),
     _requirement("SCHED-BUDGET", "No message exceeds the budget.", "schedule_transfers"),
     _requirement(
+        "SCHED-DIRECT",
+        "A side of a message is direct exactly when the message is one chunk whose region in the "
+        "shard is packed, as `Tensor.is_contiguous()` has it.",
+        "schedule_transfers",
+    ),
+    _requirement(
+        "SCHED-ARENA",
+        "The arena of a peer and direction holds its largest staged message, and nothing where "
+        "all are direct.",
+        "schedule_transfers",
+    ),
+    _requirement(
+        "SCHED-ROUNDS",
+        "A process has as many rounds as its longest queue has messages, and running rounds in "
+        "order can't deadlock.",
+        "schedule_transfers",
+    ),
+    _requirement(
         "SCHED-VOLUME",
         "Bytes sent equal bytes received; sent plus local is what the plans move.",
         "schedule_transfers",
     ),
     _requirement(
+        "SCHED-ONE",
+        "The schedule for one process is that process's entry in the schedule for all.",
+        "schedule_transfers[process]",
+    ),
+    _requirement(
         "SCHED-REFUSE",
         "An unusable budget, a process that no endpoint names, a location without endpoint and a "
         "process that is no rank are refused, for an empty batch too.",
+        "schedule_transfers",
+    ),
+    _requirement(
+        "SCHED-PURE",
+        "Scheduling creates no tensor and communicates nothing.",
+        "schedule_transfers",
+    ),
+    _requirement(
+        "SCHED-SHARED",
+        "One plan object that stands for two parameters is moved, and counted, twice.",
         "schedule_transfers",
     ),
     _requirement(
@@ -262,6 +295,12 @@ _ROWS = (
         "DIGEST-SENSITIVE",
         "Any one change to what ranks must agree on changes the digest; absent sizes differ from "
         "any sizes.",
+        "plan_digest",
+        needs="DIGEST-STABLE",
+    ),
+    _requirement(
+        "DIGEST-CANONICAL",
+        "The order in which the mappings of endpoints were filled does not change the digest.",
         "plan_digest",
         needs="DIGEST-STABLE",
     ),
@@ -297,10 +336,56 @@ _ROWS = (
         ranks=2,
     ),
     _requirement(
-        "EXEC-REFUSE",
-        "Buffers, dtypes, locations and endpoints that do not fit are refused on every rank, and "
-        "no target element has changed.",
+        "EXEC-DTYPE",
+        "Elements of every dtype arrive bit for bit, NaN payloads and -0.0 included.",
         "execute_transfers",
+        ranks=2,
+    ),
+    _requirement(
+        "EXEC-VIEW",
+        "A shard that is a window into a larger buffer works, and one that is not packed is "
+        "refused.",
+        "execute_transfers",
+        ranks=2,
+    ),
+    _requirement(
+        "EXEC-REFUSE",
+        "Buffers, dtypes, locations and endpoints that do not fit are refused on every rank before "
+        "any payload moves, and no target element has changed.",
+        "execute_transfers",
+    ),
+    _requirement(
+        "EXEC-GROUP",
+        "Processes are ranks of the group that is given, sorted or not, or of the default group.",
+        "execute_transfers[group]",
+        ranks=2,
+    ),
+    _requirement(
+        "EXEC-BUDGET",
+        "Every budget from the batch's largest element up gives the same result.",
+        "execute_transfers[budget]",
+        needs="EXEC-EXACT",
+    ),
+    _requirement(
+        "EXEC-REPEAT",
+        "Repeated runs, alternating plans and an empty batch work, and no run receives the "
+        "messages of another.",
+        "execute_transfers",
+        ranks=2,
+    ),
+    _requirement(
+        "EXEC-STAGING",
+        "Memory that is taken while executing stays within the schedule's arenas, the exchange "
+        "apart.",
+        "execute_transfers",
+        needs="EXEC-EXACT",
+        ranks=2,
+    ),
+    _requirement(
+        "EXEC-STATS",
+        "The statistics are what was seen on the wire and in the buffers, the exchange apart.",
+        "execute_transfers",
+        needs="EXEC-EXACT",
     ),
     _requirement(
         "STATS-EQUAL",
@@ -315,32 +400,39 @@ _ROWS = (
         "are in their path.",
         "analyze_transfers",
     ),
+    _requirement(
+        "ANALYZE-WIRE",
+        "Bytes and messages of each pair are what was seen on the wire, the exchange apart.",
+        "analyze_transfers execute_transfers",
+        needs="EXEC-EXACT",
+    ),
+    _requirement(
+        "ANALYZE-STAGING",
+        "`staging_bytes` is what the executor allocates; what is packed and unpacked are the "
+        "staged messages.",
+        "analyze_transfers",
+    ),
+    _requirement(
+        "ANALYZE-JSON",
+        "`json.dumps` takes the report's dict as it is; its keys are strings, and it survives a "
+        "round trip.",
+        "analyze_transfers report_to_dict",
+    ),
+    _requirement(
+        "ANALYZE-PURE",
+        "The analysis creates no tensor and communicates nothing.",
+        "analyze_transfers",
+    ),
+    _requirement(
+        "ANALYZE-REFUSE",
+        "What the schedule refuses the analysis refuses, and `expected_stats` an unknown process.",
+        "analyze_transfers",
+    ),
 )
 
 REQUIREMENTS: dict[str, Requirement] = {row.id: row for row in _ROWS}
 
 UPCOMING: dict[str, tuple[str, ...]] = {
-    "affine": (
-        "SCHED-DIRECT",
-        "SCHED-ARENA",
-        "SCHED-ROUNDS",
-        "SCHED-ONE",
-        "SCHED-PURE",
-        "SCHED-SHARED",
-        "DIGEST-CANONICAL",
-        "EXEC-DTYPE",
-        "EXEC-VIEW",
-        "EXEC-GROUP",
-        "EXEC-BUDGET",
-        "EXEC-REPEAT",
-        "EXEC-STAGING",
-        "EXEC-STATS",
-        "ANALYZE-WIRE",
-        "ANALYZE-STAGING",
-        "ANALYZE-JSON",
-        "ANALYZE-PURE",
-        "ANALYZE-REFUSE",
-    ),
     "layout": ("LAYOUT-DERIVE", "LAYOUT-SELF", "LAYOUT-STATELESS", "LAYOUT-SHAPE", "NAME-ONE"),
     "reshard": (
         "RESHARD-EXACT",

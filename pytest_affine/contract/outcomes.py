@@ -9,6 +9,7 @@ from typing import Any
 __all__ = [
     "AdapterFault",
     "ImplementationFault",
+    "NotObservable",
     "NotRun",
     "Outcome",
     "Record",
@@ -70,6 +71,10 @@ class Withheld(Exception):  # noqa: N818 - an outcome, not an error
 
 class NotRun(Exception):  # noqa: N818 - an outcome, not an error
     """The case can't run here; the message says why."""
+
+
+class NotObservable(Exception):  # noqa: N818 - an outcome, not an error
+    """What the rule is about left no trace here; the message says what is out of sight."""
 
 
 class ImplementationFault(AssertionError):  # noqa: N818 - an outcome, not an error

@@ -152,7 +152,14 @@ def _verdict(profile: str, judgements: Sequence[Judgement], num_deselected: int)
     gaps = [gap for j in musts if j.outcome is not Outcome.NOT_CLAIMED for gap in _gaps(j)]
     gaps += _core_gaps(musts)
     gaps += [f"{num_deselected} tests of the suite were deselected"] if num_deselected else []
-    return Verdict(profile, "partial" if gaps else "conformant", tuple(gaps), mine)
+    word = "partial" if gaps else "conformant"
+    return Verdict(profile, word, (*gaps, *_out_of_sight(musts)), mine)
+
+
+def _out_of_sight(judgements: Iterable[Judgement]) -> list[str]:
+    """What left no trace to judge by; the verdict stands, and says so."""
+    unseen = [j.requirement.id for j in judgements if Outcome.NOT_OBSERVABLE in j.shares()]
+    return [f"wire not observed: {', '.join(unseen)}"] if unseen else []
 
 
 def _named(judgement: Judgement) -> str:
@@ -162,7 +169,8 @@ def _named(judgement: Judgement) -> str:
 def _gaps(judgement: Judgement) -> list[str]:
     """Why a claimed MUST is not wholly judged."""
     name, shares = judgement.requirement.id, judgement.shares()
-    if not any(outcome in shares for outcome in (Outcome.CONFORMANT, Outcome.NOT_RUN)):
+    accounted = (Outcome.CONFORMANT, Outcome.NOT_RUN, Outcome.NOT_OBSERVABLE)
+    if not any(outcome in shares for outcome in accounted):
         return [f"{name} was judged in no case"]
     if not_run := shares.get(Outcome.NOT_RUN, 0):
         return [f"{name}: {not_run} of {judgement.num_planned} cases were not run"]

@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import _resolve_process_group  # type: ignore[attr-defined]
 
-from pytest_affine.ranks.methods import Group, Groups, at_root, measured, tensors_of
+from pytest_affine.ranks.methods import Group, Groups, at_root, measured, parts, tensors_of
 from pytest_affine.ranks.record import Call, Record
 
 _KEYS = ("CPU", "CUDA", "XPU")
@@ -117,7 +117,10 @@ class FunctionalTap:
         if kind == "broadcast":
             peer = group.ranks[args[1]]
             sent, _ = at_root(kind, args[1] == group.position, sent, 0)
-        return self._record.enter(kind, group.name, group.ranks, peer, part, dtype, 0, sent, 0)
+        call = self._record.enter(kind, group.name, group.ranks, peer, part, dtype, 0, sent, 0)
+        if kind == "all_to_all_single":
+            call.sent_parts = parts(args[0], args[2], len(group.ranks))
+        return call
 
     def _await(self, call: Call, group: Group, result: Any) -> None:
         received, _ = measured(result)

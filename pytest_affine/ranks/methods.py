@@ -48,6 +48,7 @@ _COLLECTIVES = {
     "barrier": ("barrier", _NONE),
     "monitored_barrier": ("monitored_barrier", _NONE),
 }
+_TENSORS = ("output_tensors", "input_tensors")
 _ROOTED = {"broadcast": 1, "reduce": 1, "gather": 2, "scatter": 2}  # where the options stand
 
 
@@ -136,9 +137,14 @@ class MethodTap:
             peer = group.ranks[root]
             sent, received = at_root(kind, root == group.position, sent, received)
         part = min(filter(None, (sent, received)), default=0)
-        return self._record.enter(
+        call = self._record.enter(
             kind, group.name, group.ranks, peer, part, dtype, 0, sent, received
         )
+        if kind.startswith("all_to_all"):
+            inputs = _arguments(_TENSORS, args, kwargs)[1]
+            splits = args[3] if kind.endswith("single") and len(args) > 3 else ()
+            call.sent_parts = parts(inputs, splits, len(group.ranks))
+        return call
 
     def _tapped(self, original: Method, enter: Callable[..., Call]) -> Method:
         record = self._record
@@ -285,9 +291,19 @@ def _amounts(form: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple
     if form == _BOTH:
         size, dtype = measured(args[0] if args else kwargs["tensors"])
         return size, size, dtype
-    outputs, inputs = _arguments(("output_tensors", "input_tensors"), args, kwargs)
+    outputs, inputs = _arguments(_TENSORS, args, kwargs)
     (received, dtype), (sent, dtype_sent) = measured(outputs), measured(inputs)
     return sent, received, dtype or dtype_sent
+
+
+def parts(given: Any, splits: Sequence[int], num_ranks: int) -> tuple[int, ...]:
+    """The bytes that an all-to-all is given for each rank: one tensor each, or rows of one."""
+    if not isinstance(given, torch.Tensor):
+        return tuple(each.nbytes for each in given)
+    if not splits:
+        return (given.nbytes // num_ranks,) * num_ranks
+    row_bytes = given.nbytes // max(given.shape[0], 1)
+    return tuple(rows * row_bytes for rows in splits)
 
 
 def _arguments(names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:

@@ -41,6 +41,7 @@ class Call:
         "number",
         "received_bytes",
         "sent_bytes",
+        "sent_parts",
     )
 
     def __init__(self, facts: Facts, sent_bytes: int, received_bytes: int) -> None:
@@ -51,6 +52,7 @@ class Call:
         self.data = packed(facts)
         self.sent_bytes = sent_bytes
         self.received_bytes = received_bytes
+        self.sent_parts: tuple[int, ...] = ()
         self.ended: float | None = None
         self.num_pending = 1
         self.number = 0
@@ -77,6 +79,7 @@ class Call:
             ended=self.ended,
             sent_bytes=self.sent_bytes,
             received_bytes=self.received_bytes,
+            sent_parts=self.sent_parts,
         )
 
 

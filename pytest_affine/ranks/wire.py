@@ -38,6 +38,7 @@ class WireEvent:
         ended: when it was waited for, or seen to be complete; None before that.
         sent_bytes: size of what the rank gave to it.
         received_bytes: size of what the rank gets out of it.
+        sent_parts: of an all-to-all, the bytes that the rank gave for each of `group_ranks`.
     """
 
     kind: str
@@ -53,6 +54,7 @@ class WireEvent:
     ended: float | None = None
     sent_bytes: int = 0
     received_bytes: int = 0
+    sent_parts: tuple[int, ...] = ()
 
     @property
     def is_message(self) -> bool:

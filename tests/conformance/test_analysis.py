@@ -6,6 +6,7 @@ from judging import Judge
 from pytest_affine.contract.outcomes import Outcome
 
 HANDOFF = "an uneven handoff in small messages (F47)"
+EVEN = "even split, same processes"
 PARTLY = "part of each shard stays (F30)"
 
 FAULTS = [
@@ -21,6 +22,20 @@ FAULTS = [
     ("analyses:CountsOneMessageMoreSent", "ANALYZE-SUM", PARTLY),
     ("analyses:CountsOneByteMoreLocal", "ANALYZE-SUM", PARTLY),
     ("analyses:IgnoresPathOf", "ANALYZE-SUM", PARTLY),
+    ("analyses:CountsOneByteMoreStaged", "ANALYZE-STAGING", PARTLY),
+    ("analyses:CountsOneByteMorePacked", "ANALYZE-STAGING", PARTLY),
+    ("analyses:CountsOneByteMoreUnpacked", "ANALYZE-STAGING", PARTLY),
+    ("analyses:StagesEveryMessage", "ANALYZE-STAGING", PARTLY),
+    ("analyses:KeysOfIntegers", "ANALYZE-JSON", EVEN),
+    ("analyses:PairsOfTuples", "ANALYZE-JSON", EVEN),
+    ("analyses:SetsOfLabels", "ANALYZE-JSON", EVEN),
+    ("analyses:NoNumberForInfinity", "ANALYZE-JSON", EVEN),
+    ("analyses:NoSchema", "ANALYZE-JSON", EVEN),
+    ("analyses:NoNumbering", "ANALYZE-JSON", EVEN),
+    ("analyses:AnalyzesEmptyBatches", "ANALYZE-REFUSE", "a budget of 0, empty batch (F50)"),
+    ("analyses:AnalyzesFractions", "ANALYZE-REFUSE", "a fractional budget"),
+    ("analyses:ExpectsNothingOfStrangers", "ANALYZE-REFUSE", "process 7 of 2 (F50)"),
+    ("analyses:ExpectsNothingOfStrangers", "ANALYZE-REFUSE", "an idle process"),
 ]
 
 

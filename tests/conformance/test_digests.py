@@ -28,6 +28,8 @@ FAULTS = [
     ("digests:IgnoresTargetStrides", "DIGEST-SENSITIVE", NAMED),
     ("digests:IgnoresTargetLocations", "DIGEST-SENSITIVE", NAMED),
     ("digests:IgnoresShapes", "DIGEST-SENSITIVE", NAMED),
+    ("digests:KeepsTheOrderOfFilling", "DIGEST-CANONICAL", NAMED),
+    ("digests:CountingDigest", "DIGEST-CANONICAL", NAMED),
     ("refusals:BelievesRankZero", "DIGEST-AGREE", "other offsets"),
     ("refusals:BelievesRankZero", "DIGEST-AGREE", "other offsets on an idle process"),
     ("refusals:BelievesRankZero", "DIGEST-AGREE", "another order of parameters"),

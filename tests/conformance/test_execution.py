@@ -106,6 +106,25 @@ def test_an_error_of_another_kind_is_shown(judge: Judge) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "requirement", "case", "seen"),
+    [
+        ("SendsBeforeRefusing", "EXEC-REFUSE", "a missing target buffer", "1 send to 1"),
+        ("SendsBeforeRefusing", "EXEC-VIEW", "a target buffer that is transposed", "1 send to 1"),
+        ("BroadcastsBeforeRefusing", "EXEC-REFUSE", "a missing source buffer", "1 broadcast to 0"),
+        ("SendsBeforeRefusing", "DIGEST-AGREE", "another budget", "2 send to 1"),
+        ("BroadcastsBeforeRefusing", "DIGEST-AGREE", "other endpoints", "1 broadcast to 0"),
+        ("SendsBeforeRefusing", "DIGEST-REJECT", "process 3 lacks a target buffer", "2 send to 1"),
+        ("SendsBeforeRefusing", "BATCH-AGREE", "every rank reads another replica", "1 send to 1"),
+    ],
+)
+def test_payload_that_moves_before_a_refusal_is_seen_on_the_wire(
+    judge: Judge, name: str, requirement: str, case: str, seen: str
+) -> None:
+    text = judge.violation(f"faulty.refusals:{name}", requirement, case)
+    assert text == (f"process 0 refused, but beyond the exchange these went over the wire: {seen}")
+
+
 EMPTY = ParamAffineMap((0,), {0: (0,)}, {})
 
 

@@ -35,6 +35,8 @@ TWICE = "one address written twice, another never (F01)"
 TWICE_IN_STRIDES = "one address written twice, another never, in strides (F01)"
 TWO_REPLICAS = "two replicas for a third process"
 MIXED = "parameters of several dtypes"
+HANDOFF = "an uneven handoff in small messages (F47)"
+EXTENT = "an axis of extent 1 between others (F49)"
 SIDE_BY_SIDE = "columns side by side in one shard (F43)"
 
 
@@ -324,6 +326,18 @@ FAULTS: dict[str, tuple[str, str, str, Case | str | None]] = {
         "part of each shard stays (F30)",
         ELSEWHERE,
     ),
+    "F29": (
+        "sequences:SortsTheGroup",
+        "EXEC-GROUP",
+        "rows to columns, ranks 3 and 1",
+        "rows to columns, ranks 1 and 3",
+    ),
+    "F31": (
+        "refusals:ReinterpretsDtypes",
+        "EXEC-REFUSE",
+        "a source buffer in bfloat16 (F31)",
+        "a source buffer of half the size",
+    ),
     "F35": (
         "extremes:WrapsSizes",
         "PLAN-EDGE",
@@ -349,6 +363,8 @@ FAULTS: dict[str, tuple[str, str, str, Case | str | None]] = {
         "byte offsets beyond 2^31 of two replicas (F35)",
         TWO_REPLICAS,
     ),
+    "F38": ("digests:HashedDigest", "DIGEST-STABLE", "8 names (F38)", MIXED),
+    "F41": ("executors:DeliversOnlyOnce", "EXEC-EXACT", EVEN, None),
     "F43": ("layouts:JoinsPieces", "PLAN-SOURCE", SIDE_BY_SIDE, EVEN),
     "F43 written": ("plans:WritesPartsEndToEnd", "PLAN-SOURCE", SIDE_BY_SIDE, EVEN),
     "F43 read": ("layouts:TakesSourcesForRows", "PLAN-SOURCE", "columns to rows (F43)", EVEN),
@@ -360,6 +376,52 @@ FAULTS: dict[str, tuple[str, str, str, Case | str | None]] = {
     "F45": ("plans:CutsOuterAxis", "PLAN-TOPOLOGY", "column blocks, 4 to 2 (F45)", EVEN),
     "F46": ("layouts:ReadsFullSides", "PLAN-BOUNDS", COPIES, ONE),
     "F46 inside": ("layouts:ReadsFullSides", "PLAN-SOURCE", "gate and up of 2 to one (F11)", ONE),
+    "F47": ("analyses:LeavesOutReceiversRounds", "STATS-EQUAL", HANDOFF, IDENTITY),
+    "F47 scheduled": ("messages:RoundsOfSends", "SCHED-ROUNDS", HANDOFF, IDENTITY),
+    "F48": (
+        "analyses:LeavesLocalBytesOutOfPaths",
+        "ANALYZE-SUM",
+        "part of each shard stays (F30)",
+        ELSEWHERE,
+    ),
+    "F49": ("messages:StagesEverything", "SCHED-DIRECT", EXTENT, None),
+    "F49 extents of 1": (
+        "messages:LooksAtStridesOfExtentsOfOne",
+        "SCHED-DIRECT",
+        "one row of a wide shard (F49)",
+        "two rows of a wide shard",
+    ),
+    "F49 arenas": ("messages:ArenasForAll", "SCHED-ARENA", ELSEWHERE, IDENTITY),
+    "F49 counted": (
+        "analyses:StagesEveryMessage",
+        "ANALYZE-STAGING",
+        "part of each shard stays (F30)",
+        None,
+    ),
+    "F50": (
+        "schedules:SchedulesEmptyBatches",
+        "SCHED-REFUSE",
+        "a budget of 0, empty batch (F50)",
+        "a budget of 0",
+    ),
+    "F50 unknown process": (
+        "schedules:SchedulesUnknownProcesses",
+        "SCHED-REFUSE",
+        "process 7 of 2 (F50)",
+        "a budget of 0",
+    ),
+    "F50 analyzed": (
+        "analyses:AnalyzesEmptyBatches",
+        "ANALYZE-REFUSE",
+        "a budget of 0, empty batch (F50)",
+        "a budget of 0",
+    ),
+    "F50 expected": (
+        "analyses:ExpectsNothingOfStrangers",
+        "ANALYZE-REFUSE",
+        "process 7 of 2 (F50)",
+        None,
+    ),
     "F51": (
         "batches:UnpacksParts",
         "BATCH-ANSWER",
@@ -402,3 +464,13 @@ def test_sizes_taken_on_trust_are_hidden_by_real_replicas(judge: Judge) -> None:
     """F14."""
     outcome = judge.outcome("faulty.refusals:TakesSizesOnTrust", "EXEC-EXACT", "replicas to split")
     assert outcome is Outcome.CONFORMANT
+
+
+def test_global_ranks_taken_for_those_of_the_group_are_hidden_by_the_whole_world(
+    judge: Judge,
+) -> None:
+    """F29."""
+    name, pair = "faulty.sequences:TakesGroupRanksForGlobalOnes", "2 elements, ranks 1 and 3 (F29)"
+    assert "no answer within 4.0 s" in judge.violation(name, "EXEC-GROUP", pair, deadline=4.0)
+    easy = "rows to columns, no group is given"
+    assert judge.outcome(name, "EXEC-GROUP", easy) is Outcome.CONFORMANT

@@ -78,6 +78,12 @@ def test_a_must_judged_in_no_case_is_partial():
     assert (found.word, found.reasons) == ("partial", ("PLAN-LIMIT was judged in no case",))
 
 
+def test_a_wire_that_was_not_observed_leaves_the_verdict_alone_and_is_named():
+    records = [record(TILE, "a", Outcome.CONFORMANT), record(LIMIT, "a", Outcome.NOT_OBSERVABLE)]
+    found = verdict([TILE, LIMIT], {"PLAN-TILE": ["a"], "PLAN-LIMIT": ["a"]}, records)
+    assert (found.word, found.reasons) == ("conformant", ("wire not observed: PLAN-LIMIT",))
+
+
 def test_a_requirement_without_cases_is_partial():
     records = [record(TILE, "a", Outcome.CONFORMANT)]
     found = verdict([TILE, LIMIT], {"PLAN-TILE": ["a"], "PLAN-LIMIT": []}, records)

@@ -162,6 +162,44 @@ def test_a_collective_is_one_event_that_has_ended(pool: RankPool, kind: str) -> 
     assert all(event.ended for (event,) in events)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda: dist.all_to_all(_lists(), _lists()),
+        lambda: dist.all_to_all_single(torch.ones(8), torch.ones(8)),
+    ],
+    ids=["tensors", "one tensor"],
+)
+def test_an_all_to_all_says_what_it_gave_to_each_rank(
+    pool: RankPool, body: Callable[[], object]
+) -> None:
+    for (event,) in _record(pool, body):
+        assert event.sent_parts == (8, 8, 8, 8)
+
+
+@pytest.mark.parametrize("is_functional", [False, True])
+def test_an_all_to_all_of_uneven_rows_says_what_it_gave_to_each_rank(
+    pool: RankPool, is_functional: bool
+) -> None:
+    def body() -> None:
+        rank = dist.get_rank()
+        sent, received = [1, 0, 2, 0] if rank == 1 else [0] * 4, [0, 0, 0, 0]
+        received[1] = (1, 0, 2, 0)[rank]
+        given = torch.ones(sum(sent), 3)
+        if is_functional:
+            _ops().wait_tensor(_ops().all_to_all_single(given, received, sent, "0"))
+        else:
+            dist.all_to_all_single(torch.ones(sum(received), 3), given, received, sent)
+
+    events = _record(pool, body)
+    assert [event.sent_parts for (event,) in events] == [
+        (0, 0, 0, 0),
+        (12, 0, 24, 0),
+        (0, 0, 0, 0),
+        (0, 0, 0, 0),
+    ]
+
+
 def test_object_collectives_show_as_the_collectives_below_them(pool: RankPool) -> None:
     events = _record(pool, lambda: dist.all_gather_object([None] * 4, 1))[0]
     assert [event.kind for event in events] == ["all_gather", "all_gather"]

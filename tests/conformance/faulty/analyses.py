@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from faulty.parts import Plans
+from faulty.parts import NOTHING, Plans
 from pytest_affine.adapters.reference import Reference
 from pytest_affine.plans import (
+    StagingBudget,
     TransferEndpoints,
     TransferReport,
     TransferStats,
@@ -132,3 +133,108 @@ class NoPathOption(Reference):
         self, plans: Plans, endpoints: TransferEndpoints, *, element_size: Any, budget: Any
     ) -> TransferReport:
         return super().analyze_transfers(plans, endpoints, element_size=element_size, budget=budget)
+
+
+class CountsOneMessageForEachPair(FaultyAnalyzer):
+    def changed(self, report: TransferReport) -> TransferReport:
+        return replace(report, pairs={pair: (size, 1) for pair, (size, _) in report.pairs.items()})
+
+
+class LeavesOutOnePair(FaultyAnalyzer):
+    def changed(self, report: TransferReport) -> TransferReport:
+        return replace(report, pairs=dict([*report.pairs.items()][1:]))
+
+
+class FaultyStaging(FaultyProcessReports):
+    """Says one more of what is staged."""
+
+
+class CountsOneByteMoreStaged(FaultyStaging):
+    field = "staging_bytes"
+
+
+class CountsOneByteMorePacked(FaultyStaging):
+    field = "pack_bytes"
+
+
+class CountsOneByteMoreUnpacked(FaultyStaging):
+    field = "unpack_bytes"
+
+
+class StagesEveryMessage(FaultyAnalyzer):
+    """F49: also direct ones."""
+
+    def changed(self, report: TransferReport) -> TransferReport:
+        processes = {
+            process: replace(
+                own,
+                staging_bytes=own.sent_bytes + own.received_bytes,
+                pack_bytes=own.sent_bytes,
+                unpack_bytes=own.received_bytes,
+            )
+            for process, own in report.processes.items()
+        }
+        return replace(report, processes=processes)
+
+
+class FaultyDocument(Reference):
+    """Writes the report otherwise."""
+
+    def report_to_dict(self, report: TransferReport) -> dict[str, Any]:
+        return self.changed(super().report_to_dict(report))
+
+    def changed(self, entry: dict[str, Any]) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+class KeysOfIntegers(FaultyDocument):
+    def changed(self, entry: dict[str, Any]) -> dict[str, Any]:
+        return {**entry, "processes": {int(p): own for p, own in entry["processes"].items()}}
+
+
+class PairsOfTuples(FaultyDocument):
+    def changed(self, entry: dict[str, Any]) -> dict[str, Any]:
+        return {**entry, "paths": {label: tuple(each) for label, each in entry["paths"].items()}}
+
+
+class SetsOfLabels(FaultyDocument):
+    def changed(self, entry: dict[str, Any]) -> dict[str, Any]:
+        return {**entry, "labels": {"local"}}
+
+
+class NoNumberForInfinity(FaultyDocument):
+    def changed(self, entry: dict[str, Any]) -> dict[str, Any]:
+        return {**entry, "seconds": float("inf")}
+
+
+class NoSchema(FaultyDocument):
+    def changed(self, entry: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in entry.items() if key != "schema"}
+
+
+class NoNumbering(FaultyDocument):
+    def changed(self, entry: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in entry.items() if key != "process_numbering"}
+
+
+class AnalyzesEmptyBatches(Reference):
+    """F50: without looking at the budget."""
+
+    def analyze_transfers(
+        self, plans: Plans, endpoints: TransferEndpoints, *, budget: Any, **options: Any
+    ) -> TransferReport:
+        usable = budget if plans else StagingBudget()
+        return super().analyze_transfers(plans, endpoints, budget=usable, **options)
+
+
+class AnalyzesFractions(Reference):
+    def analyze_transfers(self, *args: Any, budget: Any, **options: Any) -> TransferReport:
+        whole = StagingBudget(int(budget.bytes_per_peer))
+        return super().analyze_transfers(*args, budget=whole, **options)
+
+
+class ExpectsNothingOfStrangers(Reference):
+    """F50: zeros for a process that nobody knows."""
+
+    def expected_stats(self, report: TransferReport, process: int) -> TransferStats:
+        return super().expected_stats(report, process) if process in report.processes else NOTHING

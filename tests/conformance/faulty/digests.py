@@ -14,6 +14,7 @@ from typing import Any
 import torch.distributed as dist
 
 from faulty.parts import Plans
+from pytest_affine import plans as values
 from pytest_affine.adapters.reference import Reference
 from pytest_affine.plans import (
     StagingBudget,
@@ -159,3 +160,20 @@ class DigestOfObjects(Reference):
     def plan_digest(self, plans: Plans, *args: Any, **options: Any) -> str:
         places = str([id(plan) for plan in plans.values()])
         return hashlib.sha256(places.encode()).hexdigest()
+
+
+class KeepsTheOrderOfFilling(Reference):
+    """Its endpoints keep the order in which they were filled, and its digest shows it."""
+
+    def start(self, group: Any) -> None:
+        self._sorting = vars(values)["pairs_by_location"]
+        vars(values)["pairs_by_location"] = lambda pairs, _: tuple(
+            pairs.items() if isinstance(pairs, Mapping) else pairs
+        )
+
+    def stop(self) -> None:
+        vars(values)["pairs_by_location"] = self._sorting
+
+    def plan_digest(self, plans: Plans, endpoints: TransferEndpoints, **options: Any) -> str:
+        digest = super().plan_digest(plans, endpoints, **options)
+        return hashlib.sha256(f"{digest} {endpoints}".encode()).hexdigest()

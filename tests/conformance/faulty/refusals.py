@@ -180,3 +180,33 @@ class KeepsReasonsToItself(FaultyRefusal):
 
     def refused(self, refusal: TransferRefusedError, targets: Buffers) -> TransferStats:
         raise TransferRefusedError(re.sub(r"'[^']*'", "one", str(refusal)))
+
+
+class SendsBeforeRefusing(FaultyRefusal):
+    """Its sources go out before the exchange is over; nobody receives them."""
+
+    def execute_transfers(
+        self, plans: Plans, sources: Buffers, *args: Any, **options: Any
+    ) -> TransferStats:
+        self._payload = [tensor for tensor in each(sources) if plans and not tensor.is_meta]
+        return super().execute_transfers(plans, sources, *args, **options)
+
+    def refused(self, refusal: TransferRefusedError, targets: Buffers) -> TransferStats:
+        following = (dist.get_rank() + 1) % dist.get_world_size()
+        self._works = [
+            dist.isend(tensor.contiguous(), following, tag=9) for tensor in self._payload
+        ]
+        raise refusal
+
+
+class BroadcastsBeforeRefusing(FaultyRefusal):
+    """Something goes to everybody, where there is something to move."""
+
+    def execute_transfers(self, plans: Plans, *args: Any, **options: Any) -> TransferStats:
+        self._has_payload = bool(plans)
+        return super().execute_transfers(plans, *args, **options)
+
+    def refused(self, refusal: TransferRefusedError, targets: Buffers) -> TransferStats:
+        if self._has_payload:
+            dist.broadcast(torch.zeros(4), 0)
+        raise refusal
