@@ -138,7 +138,7 @@ def _enough(row: Backend, num_ranks: int, devices: tuple[Device, ...]) -> tuple[
     if found < num_ranks:
         fewer = f"at most {_ranks(found)}, " if found else ""
         raise RankSetupError(
-            f"asked for {num_ranks} ranks on {row.name}, which needs one "
+            f"asked for {_ranks(num_ranks)} on {row.name}, which needs one "
             f"{row.device_type.upper()} device per rank; found {found}; "
             f"choices: {fewer}--affine-backend=gloo"
         )
@@ -152,7 +152,7 @@ def _chosen(row: Backend, num_ranks: int, ids: Sequence[int]) -> tuple[Device, .
         )
     if len(ids) < num_ranks:
         raise RankSetupError(
-            f"asked for {num_ranks} ranks on {row.name}, each with a device id of its own; "
+            f"asked for {_ranks(num_ranks)} on {row.name}, each with a device id of its own; "
             f"--affine-devices has {listed(ids)}; "
             f"choices: at most {_ranks(len(ids))}, more ids in --affine-devices"
         )
