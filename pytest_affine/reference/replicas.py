@@ -57,7 +57,8 @@ def plan_transfers(
         min_split_bytes: bytes that each part must have where an answer splits a region.
         replica_policy: called once, with a request for every region of every parameter, those of
             one holder included, ordered by parameter, target location and logical origin; answers
-            each with a holder's location, or with `ReplicaPart`s that cut the region along axis 0.
+            each with a holder's location, or with parts (`ReplicaPart`) that cut the region along
+            axis 0.
 
     Returns:
         The plans, in the order of `pairs`; equal ones may be one object.
