@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
+from pytest_affine.builders.numbering import spread_map
 from pytest_affine.errors import AffineTransferError, InvalidMapError, UnsupportedLayoutError
 from pytest_affine.layouts.cells import cell_map
 from pytest_affine.layouts.kinds import Expert
@@ -38,7 +38,7 @@ def describe(layout: Layout, parameter: Parameter) -> ParamAffineMap:
         for rank, place in places.items():
             cell_by_rank[rank] = cell_by_rank[rank] * degrees[axis] + place[axis]
     try:
-        return _over_ranks(cell_map(kind, parameter.shape, degrees), cell_by_rank)
+        return spread_map(cell_map(kind, parameter.shape, degrees), cell_by_rank)
     except (InvalidMapError, UnsupportedLayoutError) as error:
         raise type(error)(f"parameter {parameter.name!r}: {error}") from None
 
@@ -65,24 +65,3 @@ def _check_stages(layout: Layout, places: Mapping[int, Mapping[str, int]]) -> No
                 f"order {layout.order!r} puts rank {rank} on pipeline stage {dense} of the dense "
                 f"mesh and {place['pp']} of the expert mesh; pp last in the order is always right"
             )
-
-
-def _over_ranks(map_: ParamAffineMap, cell_by_rank: Mapping[int, int]) -> ParamAffineMap:
-    """The map over cells with every cell's shard on each of its ranks."""
-    ranks_by_cell: dict[int, list[int]] = {}
-    for rank, cell in cell_by_rank.items():
-        ranks_by_cell.setdefault(cell, []).append(rank)
-    pieces = {
-        cell: [
-            replace(piece, locations=tuple(r for at in piece.locations for r in ranks_by_cell[at]))
-            for piece in held
-        ]
-        for cell, held in map_.pieces_by_location
-    }
-    shapes, padding = dict(map_.shard_shapes), dict(map_.padding_by_location)
-    return ParamAffineMap(
-        map_.logical_shape,
-        {rank: shapes[cell] for rank, cell in cell_by_rank.items()},
-        {rank: pieces[cell] for rank, cell in cell_by_rank.items()},
-        {rank: padding.get(cell, ()) for rank, cell in cell_by_rank.items()},
-    )
