@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from pytest_affine.ranks.wire import MissingMessage
 
 __all__ = [
     "AdapterFault",
     "ImplementationFault",
+    "Measured",
     "NotObservable",
     "NotRun",
     "Outcome",
@@ -39,7 +43,7 @@ class Record:
         requirement: its id.
         case: name of the case; "drawn" for cases that Hypothesis drew.
         outcome: what became of it.
-        reason: why, where it is not conformant.
+        reason: why, where it is not conformant; else a number that was measured, if any.
         core: name of the core shape that the case shows, if it is a core case.
         num_examples: how many inputs stand behind it; more than one for drawn cases.
         num_refused: how many of them were refused.
@@ -73,6 +77,10 @@ class NotRun(Exception):  # noqa: N818 - an outcome, not an error
     """The case can't run here; the message says why."""
 
 
+class Measured(Exception):  # noqa: N818 - an outcome, not an error
+    """The case is conformant, and the message tells a number of it."""
+
+
 class NotObservable(Exception):  # noqa: N818 - an outcome, not an error
     """What the rule is about left no trace here; the message says what is out of sight."""
 
@@ -88,5 +96,10 @@ class AdapterFault(ImplementationFault):
 class Death(BaseException):
     """A rank died or ran past its deadline: the test ends here, unshrunk.
 
-    Not an `Exception`, since Hypothesis would run the case over and over to shrink it.
+    Not an `Exception`, since Hypothesis would run the case over and over to shrink it. `missing`
+    are the messages that ranks wait for and that the rank at their other end has not begun.
     """
+
+    def __init__(self, text: str, missing: Sequence[MissingMessage] = ()) -> None:
+        super().__init__(text)
+        self.missing = missing

@@ -126,7 +126,7 @@ def _settle(failure: RankFailure, num_ranks: int) -> NoReturn:
             pytest.xfail(cause.message)
         first = unexpected[0]
     failures = {rank: _explained(error) for rank, error in failure.failures.items()}
-    raise RankFailure(failures, first, failure.names, failure.waits) from None
+    raise RankFailure(failures, first, failure.names, failure.waits, failure.missing) from None
 
 
 def _explained(error: RankError) -> RankError:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from pytest_affine.ranks.failures import RankError, RankFailure
 from pytest_affine.ranks.members import Member
-from pytest_affine.ranks.waits import Seen, blamed, explain
+from pytest_affine.ranks.waits import Seen, blamed, explain, never_begun
 from pytest_affine.ranks.wire import Sighting
 
 _FRAME = re.compile(r'  File "(.+)", line (\d+) in (.+)')
@@ -39,7 +39,7 @@ def diagnosed(
     if failures[rank].kind == "deadline" and (other := blamed(seen)) in failures:
         rank = other
     names = {member.rank: member.name for member in errors}
-    return RankFailure(failures, rank, names, explain(seen))
+    return RankFailure(failures, rank, names, explain(seen), never_begun(seen))
 
 
 def _current_call(sighting: Sighting | None, error: RankError) -> str:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, Literal
 
+from pytest_affine.ranks.wire import MissingMessage
+
 Kind = Literal[
     "exception", "exit", "signal", "deadline", "stopped", "lost", "unpicklable", "left behind"
 ]
@@ -69,7 +71,8 @@ class RankFailure(Exception):  # noqa: N818
 
     `failures` holds the ranks that failed, `first` is the rank of the first bad event, which made
     the others fail or wait; `names` says what each rank is called in the message; `waits` are lines
-    that tell who waits for whom.
+    that tell who waits for whom; `missing` are the messages that ranks wait for and that the rank
+    at their other end has not begun.
     """
 
     def __init__(
@@ -78,12 +81,14 @@ class RankFailure(Exception):  # noqa: N818
         first: int,
         names: dict[int, str],
         waits: Sequence[str] = (),
+        missing: Sequence[MissingMessage] = (),
     ) -> None:
-        super().__init__(failures, first, names, waits)
+        super().__init__(failures, first, names, waits, missing)
         self.failures = failures
         self.first = first
         self.names = names
         self.waits = waits
+        self.missing = missing
 
     @property
     def cause(self) -> RankError:

@@ -6,7 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from pytest_affine.ranks.wire import DEFAULT_GROUP, Sighting, Traffic, WireEvent
+from pytest_affine.ranks.wire import (
+    DEFAULT_GROUP,
+    MissingMessage,
+    Sighting,
+    Traffic,
+    WireEvent,
+)
 
 _SIZES_DIFFER = frozenset({"all_to_all", "all_to_all_single"})
 
@@ -70,6 +76,25 @@ def blamed(seen: Mapping[int, Seen]) -> int | None:
     return found[0] if len(set(found)) == 1 else None
 
 
+def never_begun(seen: Mapping[int, Seen]) -> tuple[MissingMessage, ...]:
+    """The messages that ranks wait for, and that the rank at their other end has not begun.
+
+    A rank's messages for another are counted together, whatever their group and tag.
+    """
+    return tuple(
+        MissingMessage(rank, event)
+        for rank in sorted(seen)
+        if (event := seen[rank].waits_in) is not None
+        if event.is_message and event.peer is not None and event.peer in seen
+        if _num_begun(event.kind, seen[event.peer].traffic(rank)) <= event.sequence
+    )
+
+
+def _num_begun(kind: str, theirs: Traffic) -> int:
+    """How many receives the other rank began for our sends, or sends for our receives."""
+    return theirs.sent_messages if kind == "recv" else theirs.asked_messages
+
+
 def _waits_for(rank: int, seen: Mapping[int, Seen]) -> list[int]:
     event = seen[rank].waits_in
     if event is None:
@@ -122,11 +147,11 @@ def _peer_clause(rank: int, event: WireEvent, seen: Mapping[int, Seen]) -> str:
     peer = event.peer
     if peer is None or peer not in seen:
         return ""
-    ours, theirs = seen[rank].traffic(peer), seen[peer].traffic(rank)
+    ours, done = seen[rank].traffic(peer), _num_begun(event.kind, seen[peer].traffic(rank))
     if event.kind == "recv":
-        verb, done, wanted = "sent it", theirs.sent_messages, ours.asked_messages
+        verb, wanted = "sent it", ours.asked_messages
     else:
-        verb, done, wanted = "asked it for", theirs.asked_messages, ours.sent_messages
+        verb, wanted = "asked it for", ours.sent_messages
     amount = f"{done} of {wanted} messages" if done else "nothing"
     return f"; that rank has {verb} {amount}{_doing(peer, seen, ' and ')}"
 

@@ -13,8 +13,10 @@ MESSAGES = frozenset({"send", "recv"})
 DEFAULT_GROUP = "0"
 """The name that torch gives to the default group."""
 
-TAP_FILES = tuple(str(Path(__file__).with_name(name)) for name in ("methods.py", "functional.py"))
-"""Where the frames of the tap are, which are not shown."""
+TAP_FILES = tuple(
+    str(Path(__file__).with_name(name)) for name in ("methods.py", "functional.py", "trouble.py")
+)
+"""Where the frames of the tap and of faults on the wire are, which are not shown."""
 
 _TO_ROOT = frozenset({"reduce", "gather"})
 
@@ -77,6 +79,19 @@ class WireEvent:
         if self.group == DEFAULT_GROUP:
             return self.operation if self.is_message else f"{self.operation} on the default group"
         return f"{self.operation} on group {self.group} of ranks {[*self.group_ranks]}"
+
+
+@dataclass(frozen=True, slots=True)
+class MissingMessage:
+    """A message that a rank waits for, and that the rank at its other end has not begun.
+
+    Attributes:
+        rank: who waits.
+        event: its send or receive.
+    """
+
+    rank: int
+    event: WireEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
