@@ -10,6 +10,9 @@ Repetitions of all take turns; each begins when every rank is there and takes as
 rank. The median counts. `exchange` is what a batch without parameters takes, in which ranks only
 agree that they move the same; it is no part of `ours`. Ratios are the peer's time by ours, larger
 is faster. A peer is raw messages, and for rows to columns `DTensor.redistribute` too.
+
+Then a sync of many small parameters, rows to columns: `reshard`, which plans it, beside `run` of
+`open_sync`, which has planned it before. Both begin with the exchange, which is in their times.
 """
 
 from __future__ import annotations
@@ -35,12 +38,20 @@ from pytest_affine.maps import ParamAffineMap
 from pytest_affine.plans import Message, StagingBudget, TransferEndpoints
 from pytest_affine.reference.executor import execute_transfers
 from pytest_affine.reference.planner import plan_transfer
+from pytest_affine.reference.resharding import open_sync, reshard
 from pytest_affine.reference.schedule import schedule_transfers
+from pytest_affine.sync import Sync, SyncParameter
 
 SIDE = 4096
 """Rows and columns of the full tensor, whose elements take 4 bytes."""
 
 NUM_REPETITIONS = 15
+
+NUM_SMALL = 300
+"""Parameters of the sync of small ones, about as many as a model of 32 layers has."""
+
+SMALL = 32
+"""Rows and columns of a small parameter."""
 
 Pair: TypeAlias = tuple[ParamAffineMap, ParamAffineMap]
 
@@ -126,6 +137,33 @@ def redistributed(num_ranks: int) -> Callable[[], object]:
     return partial(DTensor.from_local(local, mesh, [Shard(0)]).redistribute, mesh, [Shard(1)])
 
 
+def held_and_not(num_ranks: int) -> dict[str, Callable[[], object]]:
+    """What moves many small parameters: in one call that plans them, and planned before."""
+    rank, group = dist.get_rank(), dist.group.WORLD
+    widths = [SMALL // num_ranks] * num_ranks
+    maps = [contiguous_split_map((SMALL, SMALL), widths, axis) for axis in (0, 1)]
+    processes = {at: at for at in range(num_ranks)}
+    sync = Sync(
+        parameters=tuple(
+            SyncParameter(name=f"layers.{number}", source=maps[0], target=maps[1])
+            for number in range(NUM_SMALL)
+        ),
+        endpoints=TransferEndpoints(processes, processes),
+        num_processes=num_ranks,
+    )
+    sources, targets = (
+        {
+            parameter.name: {rank: torch.randn(dict(map_.shard_shapes)[rank])}
+            for parameter in sync.parameters
+        }
+        for map_ in maps
+    )
+    return {
+        "one call": partial(reshard, sync, sources, targets, group=group),
+        "held": open_sync(sync, sources, targets, group=group).run,
+    }
+
+
 def seconds(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
     """The median time of each, of the slowest rank; they take turns, and warm up once."""
     times: dict[str, list[float]] = {name: [] for name in calls}
@@ -156,6 +194,11 @@ def main(rank: int, num_ranks: int, folder: str) -> None:
         found = seconds(calls)
         if rank == 0:
             show(num_ranks, name, found)
+    found = seconds(held_and_not(num_ranks))
+    if rank == 0:
+        times = ", ".join(f"{name} {1e3 * value:.1f} ms" for name, value in found.items())
+        ratio = found["one call"] / found["held"]
+        print(f"{num_ranks} ranks, {NUM_SMALL} small parameters: {times}, ratio {ratio:.1f}")
     dist.destroy_process_group()
 
 

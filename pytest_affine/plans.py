@@ -18,6 +18,8 @@ __all__ = [
     "ProcessReport",
     "ProcessSchedule",
     "Queue",
+    "RankPlan",
+    "RankTransfer",
     "ReplicaPart",
     "ReplicaRequest",
     "Schedule",
@@ -187,6 +189,57 @@ def integers_by_location(entry: Mapping[Any, object], where: str) -> Sizes:
         location = int(key) if decimal else integer(key, f"a key of {where}")
         pairs.append((location, integer(value, f"{where}[{key!r}]")))
     return pairs_by_location(pairs, where)
+
+
+RankTransfer: TypeAlias = tuple[str, int, TransferSegment]
+"""Parameter, peer process and segment of one copy that a process takes part in."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankPlan:
+    """One process's part of the plan of a sync; a local copy stands in both lists.
+
+    Attributes:
+        sends: what leaves its source shards, in order; the peer is who receives it.
+        receives: what its target shards get, in order; the peer is who sends it.
+    """
+
+    sends: tuple[RankTransfer, ...]
+    receives: tuple[RankTransfer, ...]
+
+    def __init__(self, sends: Iterable[RankTransfer], receives: Iterable[RankTransfer]) -> None:
+        object.__setattr__(self, "sends", tuple(map(tuple, sends)))
+        object.__setattr__(self, "receives", tuple(map(tuple, receives)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The part as JSON-ready values."""
+        return {
+            side: [
+                {"parameter": parameter, "peer": peer, "segment": segment.to_dict()}
+                for parameter, peer, segment in getattr(self, side)
+            ]
+            for side in ("sends", "receives")
+        }
+
+    @classmethod
+    def from_dict(cls, entry: object) -> RankPlan:
+        """Read what `to_dict` writes; `InvalidMapError` names a bad field."""
+        sends, receives = (
+            [
+                _rank_transfer(transfer, f"rank_plan.{side}[{index}]")
+                for index, transfer in enumerate(json_field(entry, side, list, "rank_plan"))
+            ]
+            for side in ("sends", "receives")
+        )
+        return cls(sends, receives)
+
+
+def _rank_transfer(entry: object, where: str) -> RankTransfer:
+    return (
+        json_field(entry, "parameter", str, where),
+        json_field(entry, "peer", int, where),
+        TransferSegment.from_dict(json_field(entry, "segment", dict, where), f"{where}.segment"),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

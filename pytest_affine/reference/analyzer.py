@@ -17,10 +17,10 @@ from pytest_affine.plans import (
     TransferStats,
     Volume,
 )
-from pytest_affine.reference.batch import ElementSize
 from pytest_affine.reference.collector import collector_paused
 from pytest_affine.reference.cuts import SOURCE, TARGET, Cut, Load
 from pytest_affine.reference.operations import cut_batch, pack
+from pytest_affine.reference.widths import ElementSizes
 from pytest_affine.values import integer
 
 __all__ = [
@@ -72,9 +72,10 @@ def analyze_transfers(
     plans: Mapping[str, TransferPlan],
     endpoints: TransferEndpoints,
     *,
-    element_size: ElementSize,
+    element_size: ElementSizes,
     budget: StagingBudget,
     path_of: PathOf = default_path_of,
+    cast: bool = False,
 ) -> TransferReport:
     """Return what `execute_transfers` will move, by process, pair and path.
 
@@ -83,14 +84,15 @@ def analyze_transfers(
     Args:
         plans: by parameter, in the batch's order.
         endpoints: which process holds which location.
-        element_size: bytes per element, one for all parameters or one per parameter.
+        element_size: bytes per element, as in `schedule_transfers`.
         budget: bytes staged per peer and direction at one time.
         path_of: label of what goes from one process to another, or stays (`path_of(p, p)`).
+        cast: as in `schedule_transfers`.
 
     Raises:
         AffineTransferError: what `schedule_transfers` refuses.
     """
-    batch = cut_batch(plans, endpoints, element_size=element_size, budget=budget)
+    batch = cut_batch(plans, endpoints, element_size=element_size, budget=budget, cast=cast)
     loads = {
         pair: _loads(own.cuts, batch.budget_bytes)
         for pair, own in batch.between.items()

@@ -1,4 +1,4 @@
-"""What every stage asks of a batch: its element sizes, its budget, its endpoints."""
+"""What every stage asks of a batch: its element sizes, its endpoints, its segments' ends."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Literal, TypeAlias, TypeVar
 
 from pytest_affine.errors import AffineTransferError
-from pytest_affine.plans import StagingBudget, TransferEndpoints, TransferPlan, TransferSegment
+from pytest_affine.plans import TransferEndpoints, TransferPlan, TransferSegment
 from pytest_affine.values import integer
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "at_least",
     "bound_processes",
     "check_segments",
-    "checked_bytes",
     "checked_sizes",
     "per_parameter",
     "segment_end",
@@ -36,26 +35,6 @@ def per_parameter(
     if missing := [name for name in plans if name not in value]:
         raise AffineTransferError(f"{what} lacks parameters {missing}; it has {list(value)}")
     return {name: value[name] for name in plans}
-
-
-def checked_bytes(
-    plans: Collection[str], element_size: ElementSize, budget: StagingBudget
-) -> tuple[dict[str, int], int]:
-    """Return bytes per element by parameter, and the bytes of the budget.
-
-    Raises:
-        AffineTransferError: a size or budget that is no integer of at least 1, a budget smaller
-            than any element size given (for an empty batch too), or a parameter without a size.
-    """
-    given = checked_sizes(element_size)
-    largest = max(given.values(), default=1) if isinstance(given, dict) else given
-    budget_bytes = at_least(1, budget.bytes_per_peer, "budget.bytes_per_peer")
-    if budget_bytes < largest:
-        raise AffineTransferError(
-            f"budget.bytes_per_peer is {budget_bytes}, which holds no element of {largest} bytes; "
-            f"it must be {largest} or more"
-        )
-    return per_parameter(given, plans, "element_size"), budget_bytes
 
 
 def checked_sizes(element_size: ElementSize) -> int | dict[str, int]:

@@ -12,6 +12,7 @@ import torch
 from pytest_affine.errors import TransferRefusedError
 from pytest_affine.plans import TransferEndpoints, TransferPlan
 from pytest_affine.reference.batch import Side, bound_processes, segment_end, shard_sizes
+from pytest_affine.reference.dtypes import Dtypes
 
 __all__ = ["Buffers", "FlatShards", "bind_buffers"]
 
@@ -26,7 +27,7 @@ def bind_buffers(
     buffers: Mapping[Side, Buffers],
     endpoints: TransferEndpoints,
     *,
-    dtypes: Mapping[str, torch.dtype],
+    dtypes: Mapping[str, Dtypes],
     device: torch.device,
     process: int,
 ) -> FlatShards:
@@ -76,7 +77,7 @@ def _expected_shards(
     plans: Mapping[str, TransferPlan],
     side: Side,
     bound: Mapping[int, int],
-    dtypes: Mapping[str, torch.dtype],
+    dtypes: Mapping[str, Dtypes],
 ) -> dict[tuple[str, int], _Shard]:
     """Every shard of the plans; where a plan lacks sizes, every location that has an endpoint."""
     shards = {}
@@ -91,7 +92,7 @@ def _expected_shards(
                 process=bound[location],
                 size=known.get(location, 0) if sizes is not None else None,
                 reach=reach.get(location, 0),
-                dtype=dtypes[name],
+                dtype=getattr(dtypes[name], side),
             )
     return shards
 

@@ -9,6 +9,8 @@ from functools import cached_property
 from itertools import product
 from typing import Final, NamedTuple
 
+from pytest_affine.reference.widths import Width
+
 __all__ = ["SOURCE", "TARGET", "Box", "Cut", "Cuts", "Load"]
 
 Ints = tuple[int, ...]
@@ -26,7 +28,8 @@ class Load(NamedTuple):
     Attributes:
         num_elements: elements of all its chunks.
         num_bytes: their bytes.
-        direct: at SOURCE and at TARGET, whether it is one chunk whose region there is packed.
+        direct: at SOURCE and at TARGET, whether it is one chunk whose region there is packed and
+            has the dtype that is sent.
     """
 
     num_elements: int
@@ -47,7 +50,7 @@ class Cut:
         steps: extents of a chunk, unless it is the last of its row.
         num_chunks: none if the segment has no elements.
         row_length: chunks of a row.
-        element_size: bytes per element.
+        element_size: bytes per element on the wire.
         first: load of every chunk that is not the last of its row.
         last: load of the last chunk of a row.
     """
@@ -95,16 +98,18 @@ class Cut:
         return tuple(min(step, extent - start) for step, extent, start in sides)
 
 
-class Cuts(dict[tuple[Ints, Ints, Ints, int], Cut]):
-    """The cut of each form (shape, source strides, target strides, element size), made once."""
+class Cuts(dict[tuple[Ints, Ints, Ints], Cut]):
+    """The cut of each form (shape, source strides, target strides) of one width, made once."""
 
-    def __init__(self, budget_bytes: int) -> None:
+    def __init__(self, budget_bytes: int, width: Width) -> None:
         super().__init__()
         self._budget_bytes = budget_bytes
+        self._width = width
 
-    def __missing__(self, form: tuple[Ints, Ints, Ints, int]) -> Cut:
+    def __missing__(self, form: tuple[Ints, Ints, Ints]) -> Cut:
         """Cut a form that is new."""
-        shape, source_strides, target_strides, element_size = form
+        shape, *sides = form
+        element_size = self._width.num_bytes
         steps = _steps(shape, self._budget_bytes // element_size)
         counts = [-(-extent // step) for extent, step in zip(shape, steps, strict=True)]
         axes = zip(shape, steps, counts, strict=True)
@@ -112,8 +117,11 @@ class Cuts(dict[tuple[Ints, Ints, Ints, int], Cut]):
 
         def load(chunk: Ints) -> Load:
             num_elements = math.prod(chunk)
-            direct = _is_packed(chunk, source_strides), _is_packed(chunk, target_strides)
-            return Load(num_elements, num_elements * element_size, direct)
+            source, target = (
+                _is_packed(chunk, strides) and not casts
+                for strides, casts in zip(sides, self._width.casts, strict=True)
+            )
+            return Load(num_elements, num_elements * element_size, (source, target))
 
         self[form] = cut = Cut(
             shape=shape,

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
 
 from pytest_affine.errors import TransferRefusedError
-from pytest_affine.plans import (
-    Queue,
-    StagingBudget,
-    TransferEndpoints,
-    TransferPlan,
-    TransferStats,
-)
+from pytest_affine.plans import StagingBudget, TransferEndpoints, TransferPlan, TransferStats
 from pytest_affine.reference.agreement import agree, refuse
-from pytest_affine.reference.batch import ElementSize, Side, per_parameter
-from pytest_affine.reference.buffers import Buffers, bind_buffers
-from pytest_affine.reference.digest import plan_digest
-from pytest_affine.reference.operations import cut_batch
+from pytest_affine.reference.batch import Side
+from pytest_affine.reference.buffers import Buffers
+from pytest_affine.reference.dtypes import Dtype
+from pytest_affine.reference.program import Program, programmed
 from pytest_affine.reference.rounds import Rounds
-from pytest_affine.reference.schedule import schedule_batch
 
-__all__ = ["execute_transfers"]
+__all__ = ["Transport", "execute_transfers"]
 
 DEFAULT_BUDGET = StagingBudget()
+
+Prepared = TypeVar("Prepared")
 
 
 def execute_transfers(
@@ -35,9 +30,10 @@ def execute_transfers(
     target_buffers: Buffers,
     endpoints: TransferEndpoints,
     *,
-    dtype: torch.dtype | Mapping[str, torch.dtype],
+    dtype: Dtype | Mapping[str, Dtype],
     budget: StagingBudget = DEFAULT_BUDGET,
     group: dist.ProcessGroup | None = None,
+    cast: bool = False,
 ) -> TransferStats:
     """Fill the target shards of this process from source shards anywhere in the group.
 
@@ -51,29 +47,72 @@ def execute_transfers(
             the device that the group moves; an empty shard may be left out.
         target_buffers: the same for target shards, which are written in place.
         endpoints: which process (rank of `group`) holds which location.
-        dtype: of the elements, one for all parameters or one per parameter.
+        dtype: of the elements, one for all parameters or one per parameter; with `cast` also a
+            pair, of source and target.
         budget: bytes staged per peer and direction at one time.
         group: transport group; the default group when None.
+        cast: whether dtypes may differ. Each element then becomes what `Tensor.to` makes of it: at
+            its sender if that is smaller on the wire, else at its receiver.
 
     Raises:
         TransferRefusedError: on every rank, before anything moved, if one rank must refuse or if
             ranks disagree; the message says which and why. The group stays usable.
     """
-    group = dist.group.WORLD if group is None else group
-    if group is None or dist.get_rank(group) < 0:
-        raise TransferRefusedError("this process is no rank of the group, so it takes no part")
-    buffers: dict[Side, Buffers] = {"source": source_buffers, "target": target_buffers}
-    device = _device(group)
-    with torch.inference_mode():
-        try:
-            job = _prepare(plans, buffers, endpoints, dtype, budget, group, device)
-        except Exception as error:  # whatever it is, the other ranks must hear of it
-            refuse(error, group, device)
-        agree(job.agreement, group, device)
-        job.rounds.run(group)
-    if device.type != "cpu":
-        torch.accelerator.current_stream(device).synchronize()
-    return job.stats
+    transport = Transport(group)
+
+    def prepare() -> tuple[Program, Rounds]:
+        program = programmed(
+            plans, endpoints, dtype=dtype, budget=budget, group=transport.group, cast=cast
+        )
+        buffers: dict[Side, Buffers] = {"source": source_buffers, "target": target_buffers}
+        return program, Rounds(program, program.bind(buffers, transport.device), transport.device)
+
+    program, rounds = transport.agreed(prepare, lambda found: found[0].agreement)
+    transport.move(rounds)
+    return program.stats
+
+
+class Transport:
+    """A group that moves data between its ranks, and where.
+
+    Raises:
+        TransferRefusedError: this process is no rank of the group.
+    """
+
+    def __init__(self, group: dist.ProcessGroup | None) -> None:
+        group = dist.group.WORLD if group is None else group
+        if group is None or dist.get_rank(group) < 0:
+            raise TransferRefusedError("this process is no rank of the group, so it takes no part")
+        self.group = group
+        self.device = _device(group)
+
+    def agreed(
+        self, prepare: Callable[[], Prepared], agreement_of: Callable[[Prepared], str]
+    ) -> Prepared:
+        """Prepare, and return what is prepared once all ranks have. Called on every rank.
+
+        Args:
+            prepare: may raise, and then every rank does.
+            agreement_of: what must be the same on every rank of what each has prepared.
+
+        Raises:
+            TransferRefusedError: on every rank, if one can't prepare, or if ranks disagree.
+        """
+        with torch.inference_mode():
+            try:
+                prepared = prepare()
+                agreement = agreement_of(prepared)
+            except Exception as error:  # whatever it is, the other ranks must hear of it
+                refuse(error, self.group, self.device)
+            agree(agreement, self.group, self.device)
+        return prepared
+
+    def move(self, rounds: Rounds) -> None:
+        """Run rounds, and return when all has landed. Called on every rank."""
+        with torch.inference_mode():
+            rounds.run(self.group)
+        if self.device.type != "cpu":
+            torch.accelerator.current_stream(self.device).synchronize()
 
 
 def _device(group: dist.ProcessGroup) -> torch.device:
@@ -84,75 +123,3 @@ def _device(group: dist.ProcessGroup) -> torch.device:
     if accelerator is None or backends.get(accelerator.type, "gloo") == "gloo":
         return torch.device("cpu")
     return torch.empty(0, device=accelerator.type).device
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Job:
-    """All that one process needs to run; made before the exchange, so that nothing fails after.
-
-    `agreement` is what must be the same on every rank.
-    """
-
-    rounds: Rounds
-    stats: TransferStats
-    agreement: str
-
-
-def _prepare(
-    plans: Mapping[str, TransferPlan],
-    buffers: Mapping[Side, Buffers],
-    endpoints: TransferEndpoints,
-    dtype: torch.dtype | Mapping[str, torch.dtype],
-    budget: StagingBudget,
-    group: dist.ProcessGroup,
-    device: torch.device,
-) -> _Job:
-    process = dist.get_rank(group)
-    sizes = _element_size(dtype)
-    dtypes = per_parameter(dtype, plans, "dtype")
-    batch = cut_batch(plans, endpoints, element_size=sizes, budget=budget, processes={process})
-    own = schedule_batch(batch, {process}).processes[process]
-    if outside := [p for p in endpoints.processes if p >= group.size()]:
-        raise TransferRefusedError(
-            f"endpoints name processes {outside}, but the group has {group.size()} ranks"
-        )
-    shards = bind_buffers(plans, buffers, endpoints, dtypes=dtypes, device=device, process=process)
-    digest = plan_digest(plans, endpoints, element_size=sizes, budget=budget)
-    return _Job(
-        rounds=Rounds(own, plans, shards, device),
-        stats=TransferStats(
-            segments=batch.num_segments,
-            chunks=batch.num_chunks,
-            rounds=own.num_rounds,
-            local_copy_bytes=sum(
-                chunk.num_elements * dtypes[chunk.parameter].itemsize for chunk in own.local_copies
-            ),
-            sent_bytes=_num_bytes(own.sends),
-            received_bytes=_num_bytes(own.receives),
-        ),
-        agreement=f"plan digest {digest} and dtype {_dtype_text(dtype, dtypes)}",
-    )
-
-
-def _num_bytes(queues: Mapping[int, Queue]) -> int:
-    return sum(message.num_bytes for queue in queues.values() for message in queue.messages)
-
-
-def _element_size(dtype: torch.dtype | Mapping[str, torch.dtype]) -> ElementSize:
-    if isinstance(dtype, Mapping):
-        return {name: _item_size(value) for name, value in dtype.items()}
-    return _item_size(dtype)
-
-
-def _item_size(dtype: object) -> int:
-    if not isinstance(dtype, torch.dtype):
-        raise TransferRefusedError(f"dtype must be a torch.dtype, got {dtype!r}")
-    return dtype.itemsize
-
-
-def _dtype_text(dtype: object, dtypes: Mapping[str, torch.dtype]) -> str:
-    """One spelling for one dtype and for the same dtype given for every parameter."""
-    distinct = set(dtypes.values())
-    if len(distinct) > 1:
-        return str(dtypes)
-    return str(distinct.pop() if distinct else dtype)

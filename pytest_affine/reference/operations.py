@@ -12,13 +12,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from pytest_affine.plans import StagingBudget, TransferEndpoints, TransferPlan
-from pytest_affine.reference.batch import (
-    ElementSize,
-    bound_processes,
-    check_segments,
-    checked_bytes,
-)
+from pytest_affine.reference.batch import bound_processes, check_segments
 from pytest_affine.reference.cuts import Cut, Cuts, Load
+from pytest_affine.reference.widths import ElementSizes, Width, checked_widths
 
 __all__ = ["Batch", "Operations", "Packed", "cut_batch", "pack"]
 
@@ -72,8 +68,9 @@ def cut_batch(
     plans: Mapping[str, TransferPlan],
     endpoints: TransferEndpoints,
     *,
-    element_size: ElementSize,
+    element_size: ElementSizes,
     budget: StagingBudget,
+    cast: bool,
     processes: Collection[int] | None = None,
 ) -> Batch:
     """Check a batch and cut its segments; a plan that parameters share is looked at once.
@@ -83,18 +80,19 @@ def cut_batch(
     Raises:
         AffineTransferError: what `schedule_transfers` refuses of a batch.
     """
-    sizes, budget_bytes = checked_bytes(plans, element_size, budget)
+    widths, budget_bytes = checked_widths(plans, element_size, budget, cast=cast)
     sources, targets = bound_processes(endpoints)
-    binder = _Binder(sources, targets, Cuts(budget_bytes), processes)
+    cuts = {width: Cuts(budget_bytes, width) for width in widths.values()}
+    binder = _Binder(sources, targets, cuts, processes)
     num_by_cut: Counter[Cut] = Counter()
     plans = dict(plans)  # which keeps them alive: they are told apart by identity
-    bound: dict[tuple[int, int], _BoundPlan] = {}
+    bound: dict[tuple[int, Width], _BoundPlan] = {}
     for name, plan in plans.items():
-        key = id(plan), sizes[name]
+        key = id(plan), widths[name]
         if key not in bound:
             check_segments(name, plan, "source", sources)
             check_segments(name, plan, "target", targets)
-            bound[key] = binder.bind(plan, sizes[name])
+            bound[key] = binder.bind(plan, widths[name])
         own = bound[key]
         num_by_cut.update(own.num_by_cut)
         for segment, cut, operations in own.rows:
@@ -123,7 +121,7 @@ class _Binder:
         self,
         sources: Mapping[int, int],
         targets: Mapping[int, int],
-        cuts: Cuts,
+        cuts: Mapping[Width, Cuts],
         processes: Collection[int] | None,
     ) -> None:
         self._sources = sources
@@ -132,11 +130,9 @@ class _Binder:
         self._processes = None if processes is None else frozenset(processes)
         self.between: dict[Pair, Operations] = defaultdict(Operations)
 
-    def bind(self, plan: TransferPlan, element_size: int) -> _BoundPlan:
-        cuts = [
-            self._cuts[part.shape, part.source_strides, part.target_strides, element_size]
-            for part in plan.segments
-        ]
+    def bind(self, plan: TransferPlan, width: Width) -> _BoundPlan:
+        own = self._cuts[width]
+        cuts = [own[part.shape, part.source_strides, part.target_strides] for part in plan.segments]
         pairs = [
             (self._sources[part.source_location], self._targets[part.target_location])
             for part in plan.segments

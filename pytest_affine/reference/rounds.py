@@ -5,9 +5,9 @@ copies, and packs those messages of the next round whose arena is free: that of 
 direct. (Where both are staged the arena has no room for both, as they would have been one message.)
 A message that has arrived is unpacked while others are still awaited.
 
-On an accelerator all of it is put on the current stream, on which the backend makes its own wait and
-which waits for the backend's when a work is waited for; this process goes on. So an arena is packed
-anew only after it was sent, and whoever wants the result waits for the current stream.
+On an accelerator all of it is put on the current stream, on which the backend makes its own wait
+and which waits for the backend's when a work is waited for; this process goes on. So an arena is
+packed anew only after it was sent, and whoever wants the result waits for the current stream.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from collections.abc import Iterator, Mapping
 import torch
 import torch.distributed as dist
 
-from pytest_affine.plans import Chunk, Message, ProcessSchedule, Queue, TransferPlan
+from pytest_affine.plans import Chunk, Message, Queue
 from pytest_affine.reference.batch import Side, segment_end
 from pytest_affine.reference.buffers import FlatShards
+from pytest_affine.reference.program import Program
 
 __all__ = ["Rounds"]
 
@@ -28,21 +29,15 @@ class Rounds:
     """What one process does, with the memory for it.
 
     Args:
-        schedule: of this process.
-        plans: by parameter; what chunks are chunks of.
-        shards: the flat shards of this process, which has all that the schedule names.
+        program: of this process.
+        shards: the flat shards of this process, which has all that the program names.
         device: where the shards are, and the arenas are to be.
     """
 
-    def __init__(
-        self,
-        schedule: ProcessSchedule,
-        plans: Mapping[str, TransferPlan],
-        shards: FlatShards,
-        device: torch.device,
-    ) -> None:
-        self._schedule = schedule
-        self._plans = plans
+    def __init__(self, program: Program, shards: FlatShards, device: torch.device) -> None:
+        self._schedule = schedule = program.schedule
+        self._plans = program.plans
+        self._dtypes = program.dtypes
         self._shards = shards
         queues: dict[Side, Mapping[int, Queue]] = {
             "source": schedule.sends,
@@ -124,15 +119,19 @@ class Rounds:
     def _staged(
         self, message: Message, side: Side, peer: int
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Every chunk of a staged message: its region of the shard, and its part of the arena."""
+        """Every chunk of a staged message: its region of the shard, and its part of the arena.
+
+        Where their dtypes differ, elements are cast when one is copied into the other.
+        """
         if message.direct:
             return
         payload = typed = self._payload(message, side, peer)
         end = 0
         for chunk in message.chunks:
             region = self._region(chunk, side)
-            if typed.dtype != region.dtype:
-                typed = payload.view(region.dtype)
+            wire = self._dtypes[chunk.parameter].wire
+            if typed.dtype != wire:
+                typed = payload.view(wire)
             start, end = end, end + region.numel()
             yield region, typed[start:end].view_as(region)
 

@@ -17,10 +17,10 @@ from pytest_affine.plans import (
     TransferEndpoints,
     TransferPlan,
 )
-from pytest_affine.reference.batch import ElementSize
 from pytest_affine.reference.collector import collector_paused
 from pytest_affine.reference.cuts import SOURCE, TARGET, Load
 from pytest_affine.reference.operations import Batch, Operations, cut_batch, pack
+from pytest_affine.reference.widths import ElementSizes
 from pytest_affine.reference.writing import unchecked_values
 from pytest_affine.values import integer
 
@@ -32,9 +32,10 @@ def schedule_transfers(
     plans: Mapping[str, TransferPlan],
     endpoints: TransferEndpoints,
     *,
-    element_size: ElementSize,
+    element_size: ElementSizes,
     budget: StagingBudget,
     process: int | None = None,
+    cast: bool = False,
 ) -> Schedule:
     """Return what `execute_transfers` runs, for every process that an endpoint names.
 
@@ -44,9 +45,13 @@ def schedule_transfers(
     Args:
         plans: by parameter, in the batch's order.
         endpoints: which process holds which location.
-        element_size: bytes per element, one for all parameters or one per parameter.
+        element_size: bytes per element, one for all parameters or one per parameter; with `cast`
+            also a pair, of source and target, where their dtypes differ.
         budget: bytes staged per peer and direction at one time.
         process: leave out all other processes' entries.
+        cast: whether there may be pairs. Elements are cast by their sender if they are smaller in
+            the target, else by their receiver, whose messages are not direct; every byte is one of
+            the smaller elements.
 
     Raises:
         AffineTransferError: an unusable budget or element size, a location without an endpoint,
@@ -59,6 +64,7 @@ def schedule_transfers(
         endpoints,
         element_size=element_size,
         budget=budget,
+        cast=cast,
         processes=None if process is None else {process},
     )
     if process is None:

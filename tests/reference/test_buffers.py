@@ -5,6 +5,7 @@ from handmade import plan, run
 from pytest_affine.errors import TransferRefusedError
 from pytest_affine.plans import TransferEndpoints
 from pytest_affine.reference.buffers import bind_buffers
+from pytest_affine.reference.dtypes import Dtypes
 
 SIZED = plan(run((0, 0), (0, 0), 1), source_sizes={0: 1}, target_sizes={0: 1})
 UNSIZED = plan(run((0, 0), (0, 0), 1))
@@ -16,7 +17,7 @@ def bound(plans, sources, targets, dtype=torch.float32, num_locations=1):
         plans,
         {"source": sources, "target": targets},
         TransferEndpoints(here, here),
-        dtypes=dict.fromkeys(plans, dtype),
+        dtypes=dict.fromkeys(plans, Dtypes(dtype, dtype)),
         device=torch.device("cpu"),
         process=0,
     )

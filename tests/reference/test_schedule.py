@@ -30,7 +30,8 @@ def scheduled(plans, endpoints=APART, *, element_size=1, budget=2**20, process=N
 
 
 def num_chunks(plans, endpoints=APART, *, budget=2**20):
-    return cut_batch(plans, endpoints, element_size=1, budget=StagingBudget(budget)).num_chunks
+    batch = cut_batch(plans, endpoints, element_size=1, budget=StagingBudget(budget), cast=False)
+    return batch.num_chunks
 
 
 def packed(shape, **plan_fields):
