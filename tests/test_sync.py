@@ -3,12 +3,14 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from pytest_affine.builders import contiguous_split_map, replicated_map
 from pytest_affine.errors import InvalidMapError
+from pytest_affine.layouts import Expert, Layout, Parameter
 from pytest_affine.plans import StagingBudget, TransferEndpoints
 from pytest_affine.sync import Sync, SyncParameter, canonical_json, content_id
 
@@ -74,6 +76,55 @@ def test_a_content_id_is_the_start_of_the_sha_256_of_the_canonical_json() -> Non
 def test_a_sync_is_written_as_plain_json_and_read_back() -> None:
     assert SYNC.to_dict() == SYNC_DICT
     assert Sync.from_dict(json.loads(json.dumps(SYNC_DICT))) == SYNC
+
+
+EXPERTS = Parameter(
+    name="weight", shape=(4,), dtype="bfloat16", kind=Expert(num_experts=2, table=(1, 0))
+)
+KNOWN: dict[str, Any] = {
+    "source_parameter": EXPERTS,
+    "target_parameter": EXPERTS,
+    "source_names": {1: "experts.0", 0: "experts.0"},
+    "target_names": {0: "experts.1"},
+}
+
+
+@pytest.mark.parametrize("field", KNOWN)
+def test_a_parameter_can_say_where_a_map_comes_from(field: str) -> None:
+    parameter = replace(WEIGHT, **{field: KNOWN[field]})
+    sync = replace(SYNC, parameters=(parameter, BIAS))
+    entry = json.loads(json.dumps(sync.to_dict()))
+    assert set(entry["parameters"][0]) == {*SYNC_DICT["parameters"][0], field}
+    assert Sync.from_dict(entry) == sync
+    assert sync.id != SYNC.id
+
+
+@pytest.mark.parametrize("field", ["source_layout", "target_layout"])
+def test_a_sync_can_say_which_layouts_its_locations_are_of(field: str) -> None:
+    layouts: dict[str, Any] = {field: Layout(tp=2)}
+    sync = replace(SYNC, **layouts)
+    entry = json.loads(json.dumps(sync.to_dict()))
+    assert set(entry) == {*SYNC_DICT, field}
+    assert Sync.from_dict(entry) == sync
+    assert sync.id != SYNC.id
+
+
+def test_the_order_in_which_local_names_were_filled_does_not_matter() -> None:
+    either = [{0: "a", 1: "b"}, {1: "b", 0: "a"}]
+    one, other = (replace(WEIGHT, source_names=names) for names in either)  # type: ignore[arg-type]
+    assert one == other
+    assert hash(one) == hash(other)
+
+
+def test_local_names_that_are_no_strings_are_refused() -> None:
+    names: Any = {0: None}
+    with refuses("target_names[0] must be a string, got None"):
+        replace(WEIGHT, target_names=names)
+
+
+def test_the_id_of_a_sync_that_says_no_more_is_as_before() -> None:
+    # sha256sum of SYNC_DICT with its keys sorted and no spaces
+    assert SYNC.id == "bf9be3b5eebf"
 
 
 def test_the_id_of_a_sync_is_the_digest_of_its_json() -> None:
@@ -166,7 +217,8 @@ def test_a_sync_needs_a_whole_number_of_processes(num_processes: Any, message: s
         (
             changed(bugdet=64),
             "sync has unknown keys ['bugdet']; the known ones: "
-            "('parameters', 'endpoints', 'num_processes', 'budget')",
+            "['parameters', 'endpoints', 'num_processes', 'budget', 'source_layout', "
+            "'target_layout']",
         ),
         (changed_weight(name=1), "sync.parameters[0].name must be a string, got 1"),
         (changed_weight(source=1), "sync.parameters[0].source must be a JSON object, got 1"),
@@ -179,6 +231,30 @@ def test_a_sync_needs_a_whole_number_of_processes(num_processes: Any, message: s
             "sync.parameters[0].source_dtype must be a string, got None",
         ),
         (changed_weight(target_dtype=3), "sync.parameters[0].target_dtype must be a string, got 3"),
+        (
+            changed_weight(source_name={}),
+            "sync.parameters[0] has unknown keys ['source_name']; the known ones: ['name', "
+            "'source', 'target', 'source_dtype', 'target_dtype', 'source_parameter', "
+            "'target_parameter', 'source_names', 'target_names']",
+        ),
+        (
+            changed_weight(source_names=["w"]),
+            "sync.parameters[0].source_names must be a JSON object, got ['w']",
+        ),
+        (
+            changed_weight(target_names={"0": 3}),
+            "sync.parameters[0].target_names[0] must be a string, got 3",
+        ),
+        (
+            changed_weight(target_names={"first": "w"}),
+            "sync.parameters[0].target_names must have locations (0, 1, ...) as keys, got 'first'",
+        ),
+        (
+            changed_weight(source_parameter={"name": "w"}),
+            "sync.parameters[0].source_parameter lacks the key 'shape'; it has ['name']",
+        ),
+        (changed(source_layout={"tp": 0}), "sync.source_layout: tp must be 1 or more, got 0"),
+        (changed(target_layout=2), "sync.target_layout must be a JSON object, got 2"),
     ],
 )
 def test_a_wrong_sync_is_refused_with_the_field_named(entry: object, message: str) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from pytest_affine.builders.numbering import spread_map
 from pytest_affine.errors import AffineTransferError, InvalidMapError, UnsupportedLayoutError
 from pytest_affine.layouts.cells import cell_map
 from pytest_affine.layouts.kinds import Expert
-from pytest_affine.layouts.layout import Layout, Mesh
+from pytest_affine.layouts.layout import MESHES, Layout, Mesh
 from pytest_affine.layouts.parameter import Parameter
 from pytest_affine.maps import ParamAffineMap
 
-__all__ = ["describe"]
+__all__ = ["check_stages", "describe"]
 
 
 def describe(layout: Layout, parameter: Parameter) -> ParamAffineMap:
@@ -52,16 +50,16 @@ def _places(layout: Layout, mesh: Mesh, parameter: Parameter) -> dict[int, dict[
         )
     places = {rank: layout.coordinates(rank, mesh) for rank in range(layout.num_ranks)}
     if mesh == "expert":
-        _check_stages(layout, places)
+        check_stages(layout)
     return {rank: place for rank, place in places.items() if place["pp"] in parameter.stages}
 
 
-def _check_stages(layout: Layout, places: Mapping[int, Mapping[str, int]]) -> None:
+def check_stages(layout: Layout) -> None:
     """Refuse a layout that puts experts on other stages than the layer they belong to."""
-    for rank, place in places.items():
-        dense = layout.coordinates(rank, "dense")["pp"]
-        if place["pp"] != dense:
+    for rank in range(layout.num_ranks):
+        dense, expert = (layout.coordinates(rank, mesh)["pp"] for mesh in MESHES)
+        if expert != dense:
             raise AffineTransferError(
                 f"order {layout.order!r} puts rank {rank} on pipeline stage {dense} of the dense "
-                f"mesh and {place['pp']} of the expert mesh; pp last in the order is always right"
+                f"mesh and {expert} of the expert mesh; pp last in the order is always right"
             )

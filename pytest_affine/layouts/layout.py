@@ -8,10 +8,11 @@ from typing import Any, Literal, TypeAlias
 from pytest_affine.errors import AffineTransferError, InvalidMapError
 from pytest_affine.layouts.fields import positive, read_entry, text
 
-__all__ = ["DEFAULT_ORDER", "Layout", "Mesh"]
+__all__ = ["DEFAULT_ORDER", "MESHES", "Layout", "Mesh"]
 
 DEFAULT_ORDER = "tp-cp-ep-dp-pp"
 Mesh: TypeAlias = Literal["dense", "expert"]
+MESHES: tuple[Mesh, Mesh] = ("dense", "expert")
 
 # What each axis of the order is called in a mesh; an axis that is not there has one rank.
 _AXES: dict[Mesh, dict[str, str]] = {
