@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from pytest_affine.contract.cases import Case
@@ -16,7 +16,7 @@ from pytest_affine.plans import (
     TransferPlan,
     TransferSegment,
 )
-from pytest_affine.sync import Sync
+from pytest_affine.sync import Sync, SyncParameter
 
 __all__ = [
     "ITEM_BYTES",
@@ -28,6 +28,7 @@ __all__ = [
     "scheduled",
     "sent_messages",
     "sync_of",
+    "wire_bytes",
     "with_budgets",
 ]
 
@@ -56,6 +57,11 @@ ITEM_BYTES = {
 """Bytes per element, by the torch attribute that names a dtype; the controller has no torch."""
 
 
+def wire_bytes(parameter: SyncParameter) -> int:
+    """Bytes per element that count: those of the smaller of its two dtypes."""
+    return min(ITEM_BYTES[parameter.source_dtype], ITEM_BYTES[parameter.target_dtype])
+
+
 def sync_of(case: Case) -> Sync:
     """The sync of a case that has one."""
     assert case.sync is not None
@@ -81,22 +87,32 @@ class Batch:
     Attributes:
         plans: by parameter.
         endpoints: location to process.
-        sizes: bytes per element, by parameter.
+        sizes: bytes per element, by parameter; the fewer where they are cast.
         budget: staging budget.
+        casts: those of source and target, by parameter that is cast.
     """
 
     plans: Mapping[str, TransferPlan]
     endpoints: TransferEndpoints
     sizes: Mapping[str, int]
     budget: StagingBudget
+    casts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def element_size(self) -> Any:
         """Bytes per element as a stage takes them: one value, or one per parameter."""
-        return one_or_each(self.sizes)
+        return one_or_each({**self.sizes, **self.casts})
+
+    def is_cast_at(self, parameter: str, side: str) -> bool:
+        """Whether a side casts a parameter's elements: who has the wider, else the target."""
+        source, target = self.casts.get(parameter, (0, 0))
+        caster = "source" if target < source else "target"
+        return parameter in self.casts and side == caster
 
     def given_to(self, stage: Callable[..., Any], **options: Any) -> Any:
         """What a stage (schedule, digest, analysis) says of this batch."""
+        if self.casts:
+            options["cast"] = True
         return stage(
             self.plans,
             self.endpoints,
@@ -129,8 +145,13 @@ def planned_batch(implementation: ImplementationProxy, sync: Sync) -> Batch:
             for parameter in sync.parameters
         },
         endpoints=sync.endpoints,
-        sizes={parameter.name: ITEM_BYTES[parameter.source_dtype] for parameter in sync.parameters},
+        sizes={parameter.name: wire_bytes(parameter) for parameter in sync.parameters},
         budget=sync.budget,
+        casts={
+            parameter.name: (ITEM_BYTES[parameter.source_dtype], ITEM_BYTES[parameter.target_dtype])
+            for parameter in sync.parameters
+            if parameter.source_dtype != parameter.target_dtype
+        },
     )
 
 

@@ -16,7 +16,7 @@ from pytest_affine.ranks import device
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Buffer", "Key", "Share", "Tensors", "buffers_of", "given_tensors"]
+__all__ = ["Buffer", "Held", "Key", "Share", "Tensors", "buffers_of", "given_tensors"]
 
 Key: TypeAlias = tuple[str, str, int]
 ByLocation: TypeAlias = "dict[str, dict[int, torch.Tensor]]"
@@ -30,12 +30,10 @@ ODD_STRIDE = 99
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
-    """What one rank passes to `execute_transfers`.
+class Held:
+    """The shards of one rank, and what its tensors are like.
 
     Attributes:
-        batch: the batch.
-        dtypes: torch attribute names, by parameter.
         shards: the shards of this rank.
         form: how they lie in memory: "apart", "one buffer", or with "odd strides" where an axis
             has one element.
@@ -44,13 +42,24 @@ class Share:
         host: in whose memory that tensor lies, where it is not its own.
     """
 
-    batch: Batch
-    dtypes: Mapping[str, str]
     shards: tuple[Shard, ...]
     form: str = "apart"
     fault: str | None = None
     faulty: Key | None = None
     host: Key | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share(Held):
+    """What one rank passes to `execute_transfers`.
+
+    Attributes:
+        batch: the batch.
+        dtypes: torch attribute names of source and target, by parameter.
+    """
+
+    batch: Batch
+    dtypes: Mapping[str, tuple[str, str]]
 
 
 class Buffer:
@@ -90,7 +99,7 @@ class Buffer:
         return bytes(self._memory.tolist())
 
 
-def buffers_of(share: Share) -> list[Buffer]:
+def buffers_of(share: Held) -> list[Buffer]:
     """The buffers of this rank's shards, each a tensor of its own or all in one."""
     import torch
 
@@ -106,7 +115,7 @@ def buffers_of(share: Share) -> list[Buffer]:
     return [Buffer(*each, share.form) for each in zip(share.shards, memories, strict=True)]
 
 
-def given_tensors(share: Share, buffers: Sequence[Buffer], *, with_empty: bool) -> Tensors:
+def given_tensors(share: Held, buffers: Sequence[Buffer], *, with_empty: bool) -> Tensors:
     """The source and the target buffers as `execute_transfers` takes them.
 
     Those of empty shards may be left out.
@@ -127,7 +136,7 @@ def _by_parameter(tensors: Mapping[Key, torch.Tensor], wanted: str) -> ByLocatio
     return named
 
 
-def _faulty(share: Share, buffers: Mapping[Key, Buffer]) -> torch.Tensor:
+def _faulty(share: Held, buffers: Mapping[Key, Buffer]) -> torch.Tensor:
     """The tensor with a fault; all but that on another device are windows of guarded memory."""
     import torch
 
@@ -145,5 +154,9 @@ def _faulty(share: Share, buffers: Mapping[Key, Buffer]) -> torch.Tensor:
         "transposed": lambda: flat[:size].view(shape[::-1]).t(),
         "window of columns": lambda: flat.as_strided(shape, (shape[1] + 1, 1)),
         "one element for all": lambda: flat[:1].expand(shape),
+        "turned": lambda: flat[:size].view(shape[::-1]),
+        "without axes": lambda: flat[:size],
+        "one row": lambda: flat[: size // shape[0]].view(1, *shape[1:]),
+        "a row too many": lambda: flat[: size + size // shape[0]].view(-1, *shape[1:]),
     }
     return tensors[share.fault or ""]()

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
-from pytest_affine.conformance._batches import planned_batch
+from pytest_affine.conformance._batches import Batch, planned_batch
 from pytest_affine.conformance._buffers import Share
-from pytest_affine.conformance._contents import Shard, shards_of, wrong_elements
-from pytest_affine.conformance._runs import WORLD, Group, Landed, Step, executed
-from pytest_affine.contract.outcomes import NotRun
+from pytest_affine.conformance._contents import Cast, Shard, shards_of, wrong_elements
+from pytest_affine.conformance._runs import (
+    WORLD,
+    Group,
+    Landed,
+    Step,
+    batch_of,
+    cast_bytes,
+    executed,
+)
+from pytest_affine.contract.outcomes import Death, NotRun
 from pytest_affine.contract.proxy import ImplementationProxy
+from pytest_affine.errors import AffineTransferError
+from pytest_affine.missing import missing_messages
+from pytest_affine.reference.schedule import schedule_transfers
 from pytest_affine.sync import Sync
 
-__all__ = ["assert_landed", "execute", "landed_shards", "moved", "shares_of"]
+__all__ = ["assert_landed", "cast_by", "execute", "landed_shards", "moved", "shares_of"]
 
 
 def shares_of(
@@ -34,15 +46,25 @@ def shares_of(
         num_processes = implementation.num_ranks
     if sync.num_processes > num_processes:
         raise NotRun(f"needs {sync.num_processes} ranks, there are {num_processes}")
-    if any(parameter.source_dtype != parameter.target_dtype for parameter in sync.parameters):
-        raise NotRun("source and target dtype differ, and execute_transfers takes one")
     batch = planned_batch(implementation, sync)
-    dtypes = {parameter.name: parameter.source_dtype for parameter in sync.parameters}
-    shards = tuple(shards_of(sync, num_runs))
+    if batch.casts and "cast" not in implementation.claims.get("execute_transfers", ()):
+        raise NotRun("source and target dtype differ, and execute_transfers takes one")
+    dtypes = {each.name: (each.source_dtype, each.target_dtype) for each in sync.parameters}
+    shards = tuple(shards_of(sync, num_runs, cast_by(implementation, "execute_transfers")))
     return [
         Share(batch=batch, dtypes=dtypes, shards=tuple(s for s in shards if s.process == process))
         for process in range(num_processes)
     ]
+
+
+def cast_by(implementation: ImplementationProxy, method: str) -> Cast:
+    """What elements of one dtype are in another, as torch has it in rank 0."""
+
+    def cast(elements: bytes, source: str, target: str) -> bytes:
+        converted: bytes = implementation.run(cast_bytes, elements, source, target, method=method)
+        return converted
+
+    return cast
 
 
 def execute(
@@ -51,11 +73,28 @@ def execute(
     steps: Sequence[Step],
     group: Group = WORLD,
 ) -> list[list[Landed]]:
-    """By process and step, what became of the buffers; `shares` are by sync and process."""
-    by_rank: list[list[Landed]] = implementation.run_on_every_rank(
-        executed, shares, steps, group, method="execute_transfers"
-    )
+    """By process and step, what became of the buffers; `shares` are by sync and process.
+
+    Raises:
+        Death: a rank died or ran past its deadline. Messages that ranks wait for are told by the
+            schedule of the reference, if its messages are those that the ranks have.
+    """
+    try:
+        by_rank: list[list[Landed]] = implementation.run_on_every_rank(
+            executed, shares, steps, group, method="execute_transfers"
+        )
+    except Death as death:
+        batches = [batch_of(step, shares[step.sync][0].batch) for step in steps]
+        raise Death(str(death) + _told_by_schedules(death, batches), death.missing) from None
     return [by_rank[rank] for rank in group] if isinstance(group, tuple) else by_rank
+
+
+def _told_by_schedules(death: Death, batches: Sequence[Batch]) -> str:
+    with suppress(AffineTransferError):
+        schedules = [batch.given_to(schedule_transfers) for batch in batches]
+        if lines := missing_messages(death.missing, schedules):
+            return "\n  ".join(["\n\nby the schedule:", *lines])
+    return ""
 
 
 def moved(

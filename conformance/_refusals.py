@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from pytest_affine.conformance._batches import Batch, endpoints_of, sync_of
-from pytest_affine.conformance._buffers import Share
+from pytest_affine.conformance._buffers import Held, Share
 from pytest_affine.conformance._contents import Shard
 from pytest_affine.conformance._moves import assert_landed, moved, shares_of
 from pytest_affine.conformance._runs import Attempt, attempted
@@ -17,7 +17,9 @@ from pytest_affine.contract.proxy import ImplementationProxy
 from pytest_affine.plans import StagingBudget
 from pytest_affine.sync import Sync
 
-__all__ = ["all_refuse", "broken", "refusals"]
+__all__ = ["all_refuse", "broken", "refusals", "with_fault"]
+
+Holding = TypeVar("Holding", bound=Held)
 
 
 def refusals(implementation: ImplementationProxy, case: Case) -> list[str]:
@@ -77,7 +79,7 @@ def _faulty_shares(implementation: ImplementationProxy, case: Case) -> list[Shar
         told = shares_of(implementation, Sync.from_dict(detail["told"]))
     everything = [shard for share in shares for shard in share.shards]
     for rank in detail.get("processes", ()):
-        shares[rank] = _with_fault(told[rank], everything, detail)
+        shares[rank] = with_fault(told[rank], everything, detail)
     return shares
 
 
@@ -89,8 +91,11 @@ def _without_sizes(share: Share) -> Share:
     return replace(share, batch=replace(share.batch, plans=plans))
 
 
-def _with_fault(share: Share, everything: Sequence[Shard], detail: Mapping[str, Any]) -> Share:
-    """The share with what a case says is wrong with its buffers, if anything."""
+def with_fault(share: Holding, everything: Sequence[Shard], detail: Mapping[str, Any]) -> Holding:
+    """What a rank holds with what a case says is wrong with its buffers, if anything.
+
+    `everything` are the shards of all ranks.
+    """
     fault = detail["fault"]
     if fault == "another sync":
         return share

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pytest_affine.conformance._batches import one_or_each
+from pytest_affine.conformance._batches import Batch, one_or_each
 from pytest_affine.conformance._buffers import (
     Buffer,
     Key,
@@ -19,7 +19,8 @@ from pytest_affine.conformance._buffers import (
 from pytest_affine.contract.resident import Resident
 from pytest_affine.errors import AffineTransferError, TransferRefusedError
 from pytest_affine.plans import StagingBudget, TransferEndpoints, TransferStats
-from pytest_affine.ranks import current_rank
+from pytest_affine.ranks import current_rank, wire_faults
+from pytest_affine.ranks.trouble import WireFault
 from pytest_affine.ranks.wire import WireEvent
 
 if TYPE_CHECKING:
@@ -32,8 +33,11 @@ __all__ = [
     "Landed",
     "Step",
     "attempted",
+    "batch_of",
+    "cast_bytes",
     "execute_share",
     "executed",
+    "in_group",
 ]
 
 Group: TypeAlias = tuple[int, ...] | str | None
@@ -54,12 +58,14 @@ class Step:
         run: the values that its buffers hold before.
         budget: bytes per peer; the batch's own if None.
         is_empty: whether it is a batch of no parameters instead, with the same endpoints.
+        faults: what happens to messages on the wire.
     """
 
     sync: int = 0
     run: int = 0
     budget: int | None = None
     is_empty: bool = False
+    faults: tuple[WireFault, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +117,7 @@ def executed(
     Raises:
         AssertionError: a step was refused after something had been changed.
     """
-    with _group(group) as (made, process):
+    with in_group(group) as (made, process):
         if process < 0:
             return []
         own = [by_process[process] for by_process in shares]
@@ -122,7 +128,7 @@ def executed(
 
 
 @contextmanager
-def _group(wanted: Group) -> Iterator[tuple[dist.ProcessGroup | None, int]]:
+def in_group(wanted: Group) -> Iterator[tuple[dist.ProcessGroup | None, int]]:
     """The group as `execute_transfers` takes it, and this rank's process in it."""
     import torch.distributed as dist
 
@@ -154,7 +160,8 @@ def _step(
             buffer.fill(step.run)
     mark = tap.mark()
     try:
-        stats = execute_share(resident, *_given(share, own, step), group)
+        with wire_faults(*step.faults):
+            stats = execute_share(resident, *_given(share, own, step), group)
     except AffineTransferError as refusal:
         changed = [b.shard.key for b in own if b.contents() != b.shard.before[step.run]]
         if changed and not step.is_empty:
@@ -166,12 +173,15 @@ def _step(
 
 def _given(share: Share, buffers: Sequence[Buffer], step: Step) -> tuple[Share, Tensors]:
     """What the rank passes in one step, and its source and target buffers."""
-    batch, tensors = share.batch, given_tensors(share, buffers, with_empty=step.run == 0)
+    tensors = given_tensors(share, buffers, with_empty=step.run == 0)
+    return replace(share, batch=batch_of(step, share.batch)), ({}, {}) if step.is_empty else tensors
+
+
+def batch_of(step: Step, batch: Batch) -> Batch:
+    """What a step makes of the batch of its sync."""
     if step.is_empty:
-        batch, tensors = replace(batch, plans={}), ({}, {})
-    if step.budget is not None:
-        batch = replace(batch, budget=StagingBudget(step.budget))
-    return replace(share, batch=batch), tensors
+        batch = replace(batch, plans={})
+    return batch if step.budget is None else replace(batch, budget=StagingBudget(step.budget))
 
 
 def _contents(buffers: Sequence[Buffer]) -> Contents:
@@ -184,9 +194,14 @@ def execute_share(
     """Execute what a rank passes, in these source and target buffers."""
     import torch
 
-    dtypes = {name: getattr(torch, dtype) for name, dtype in share.dtypes.items()}
+    dtypes = {
+        name: tuple(getattr(torch, dtype) for dtype in dict.fromkeys(both))
+        for name, both in share.dtypes.items()
+    }
+    dtypes = {name: both if len(both) > 1 else both[0] for name, both in dtypes.items()}
     if not share.batch.plans:
         dtypes = dict.fromkeys(dtypes, next(iter(dtypes.values())))
+    options = {"cast": True} if share.batch.casts else {}
     stats: TransferStats = resident.execute_transfers(
         share.batch.plans,
         *tensors,
@@ -194,8 +209,18 @@ def execute_share(
         dtype=one_or_each(dtypes),
         budget=share.batch.budget,
         group=group,
+        **options,
     )
     return stats
+
+
+def cast_bytes(resident: Resident, elements: bytes, source: str, target: str) -> bytes:
+    """What torch makes of elements of one dtype in another. Called on one rank."""
+    import torch
+
+    bits = torch.tensor(list(elements), dtype=torch.uint8)
+    cast = bits.view(getattr(torch, source)).to(getattr(torch, target))
+    return bytes(cast.view(torch.uint8).tolist())
 
 
 def attempted(

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_affine import truth
-from pytest_affine.conformance._batches import ITEM_BYTES
+from pytest_affine.conformance._batches import wire_bytes
 from pytest_affine.contract.outcomes import NotObservable
 from pytest_affine.maps import ParamAffineMap
 from pytest_affine.ranks.wire import WireEvent
 from pytest_affine.sync import Sync
 
-__all__ = ["Payload", "payload", "require_sight", "surplus", "unreceived"]
+__all__ = ["Payload", "payload", "require_seen", "require_sight", "surplus", "unreceived"]
 
 Pair = tuple[int | None, int | None]
 Payload = Mapping[tuple[int, int], tuple[int, int]]
@@ -91,6 +91,11 @@ def require_sight(sync: Sync, moved: Payload) -> None:
     received = Counter[int]()
     for (_, receiver), (num_bytes, _) in moved.items():
         received[receiver] += num_bytes
+    require_seen(sync, received)
+
+
+def require_seen(sync: Sync, received: Mapping[int, int]) -> None:
+    """Raise `NotObservable` if a process was seen to receive fewer bytes than it must have."""
     for process, needed in sorted(_needed_bytes(sync).items()):
         if received[process] < needed:
             raise NotObservable(
@@ -106,7 +111,7 @@ def _needed_bytes(sync: Sync) -> Counter[int]:
         wanted = _elements_by_process(parameter.target, sync.endpoints.target)
         for process, elements in wanted.items():
             missing = elements - held.get(process, set())
-            needed[process] += len(missing) * ITEM_BYTES[parameter.source_dtype]
+            needed[process] += len(missing) * wire_bytes(parameter)
     return needed
 
 

@@ -65,7 +65,8 @@ def test_the_volume_and_the_pairs_are_what_the_plans_move(
 ) -> None:
     for batch, report in analyzed(implementation, case):
         elements, num_bytes = Counter[bool](), Counter[tuple[int, int]]()
-        for name, _, segment in batch.segments():
+        segments = [*batch.segments()]
+        for name, _, segment in segments:
             sender, receiver = batch.ends(segment)
             elements[sender == receiver] += segment.num_elements
             num_bytes[sender, receiver] += segment.num_elements * batch.sizes[name]
@@ -79,6 +80,8 @@ def test_the_volume_and_the_pairs_are_what_the_plans_move(
         assert_same(asdict(report.volume), volume, "volume")
         said = {pair: moved for pair, (moved, _) in report.pairs.items()}
         assert_same(said, remote, "bytes per pair")
+        sizes = Counter(segment.num_elements * batch.sizes[name] for name, _, segment in segments)
+        assert_same(report.segment_sizes, sizes, "segments per size")
         if own := [pair for pair in report.pairs if pair[0] == pair[1]]:
             raise AssertionError(f"pairs hold {own}, which are no pairs")
 
@@ -105,11 +108,30 @@ def test_totals_of_processes_are_those_of_their_pairs_and_of_the_volume(
             ({p: own[p].num_received_messages for p in own}, receives, "messages received"),
         ):
             assert_same(said, wanted, f"{what}, by process")
+        peers = {process: num_peers(report, process) for process in own}
+        assert_same({p: own[p].num_peers for p in own}, peers, "peers, by process")
+        totals = {
+            "rounds": max((process.num_rounds for process in own.values()), default=0),
+            "messages": sends.total(),
+            "bytes of messages": sent.total(),
+        }
+        sizes = report.message_sizes
+        said_in_all = {
+            "rounds": report.num_rounds,
+            "messages": sum(sizes.values()),
+            "bytes of messages": sum(size * number for size, number in sizes.items()),
+        }
+        assert_same(said_in_all, totals, "in all")
         local = sum(process.local_copy_bytes for process in own.values())
         if local != report.volume.local_bytes:
             raise AssertionError(
                 f"processes copy {local} bytes locally, the volume says {report.volume.local_bytes}"
             )
+
+
+def num_peers(report: TransferReport, process: int) -> int:
+    """How many others a process sends to or receives from, by the pairs."""
+    return len({peer for pair in report.pairs if process in pair for peer in pair} - {process})
 
 
 def default_path(sender: int, receiver: int) -> str:

@@ -96,7 +96,9 @@ def changes(batch: Batch) -> Iterator[tuple[str, Batch]]:
         moved = TransferEndpoints(sources, {**targets, location: process + 1})
         yield f"the process of target location {location}", replace(batch, endpoints=moved)
     for what, plans in changes_of_plans(batch.plans):
-        sizes = {name: batch.sizes.get(name, 1) for name in plans}
+        # A new name stands where the old one did, whose element size it keeps.
+        by_place = zip(plans, batch.sizes.values(), strict=False)
+        sizes = {name: batch.sizes.get(name, size) for name, size in by_place}
         yield what, replace(batch, plans=plans, sizes=sizes)
 
 

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import cast
 
 from pytest_affine import strategies
 from pytest_affine.conformance._batches import sync_of
 from pytest_affine.conformance._contents import changed_elsewhere
-from pytest_affine.conformance._moves import assert_landed, moved
+from pytest_affine.conformance._judging import assert_equal_statistics
+from pytest_affine.conformance._moves import (
+    assert_landed,
+    execute,
+    landed_shards,
+    moved,
+    shares_of,
+)
 from pytest_affine.conformance._refusals import refusals
-from pytest_affine.conformance._runs import Group
+from pytest_affine.conformance._runs import Group, Step
 from pytest_affine.contract.cases import Case
 from pytest_affine.contract.outcomes import NotRun
 from pytest_affine.contract.proxy import ImplementationProxy
 from pytest_affine.contract.resident import Resident
 from pytest_affine.contract.suite import cases, drawn, requirement
 from pytest_affine.fixtures.batches import BINDINGS, MIXED
-from pytest_affine.fixtures.moves import DTYPES, FLOAT8, GROUPS, VIEWS
+from pytest_affine.fixtures.moves import DISTURBED, DTYPES, FLOAT8, GROUPS, VIEWS
 from pytest_affine.fixtures.refusals import UNEXECUTABLE, UNPACKED
 from pytest_affine.fixtures.syncs import EVERYDAY
+from pytest_affine.ranks import Delay, Reorder
+
+LATE_SECONDS = 0.02
+"""How long what leaves late is held: longer than messages take that are not."""
 
 
 @requirement("EXEC-EXACT")
@@ -29,6 +40,23 @@ def test_every_target_shard_is_what_the_full_tensor_says(
     implementation: ImplementationProxy, case: Case
 ) -> None:
     assert_landed(moved(implementation, sync_of(case)))
+
+
+@requirement("EXEC-EXACT")
+@cases(DISTURBED)
+def test_messages_that_leave_late_or_in_another_order_change_nothing(
+    implementation: ImplementationProxy, case: Case
+) -> None:
+    if (backend := implementation.pool.backend) != "gloo":
+        raise NotRun(f"messages are held back on gloo, and the ranks have {backend}")
+    shares = shares_of(implementation, sync_of(case), num_runs=2)
+    delays = (Delay(LATE_SECONDS, sender) for sender in cast("list[int]", case.detail["late"]))
+    steps = [Step(), Step(run=1, faults=(Reorder(), *delays))]
+    landed = execute(implementation, [shares], steps)
+    assert_landed(landed_shards(shares, steps, landed))
+    for process, (usual, disturbed) in enumerate(landed):
+        what = f"process {process}: statistics must be those of messages in time,"
+        assert_equal_statistics(asdict(usual.stats), asdict(disturbed.stats), what)
 
 
 @requirement("EXEC-GUARD")

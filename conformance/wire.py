@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from pytest_affine import strategies, truth
-from pytest_affine.conformance._batches import ITEM_BYTES, Batch, sync_of, with_budgets
+from pytest_affine.conformance._batches import Batch, sync_of, wire_bytes, with_budgets
 from pytest_affine.conformance._judging import assert_equal_statistics, assert_same
 from pytest_affine.conformance._moves import assert_landed, execute, landed_shards, shares_of
 from pytest_affine.conformance._runs import Step
@@ -70,7 +70,7 @@ def landed_bytes(sync: Sync) -> Counter[int]:
         for location, process in sync.endpoints.target:
             if location in parameter.target.locations:
                 held = [e for e in truth.element_at(parameter.target, location) if e is not None]
-                landed[process] += len(held) * ITEM_BYTES[parameter.source_dtype]
+                landed[process] += len(held) * wire_bytes(parameter)
     return landed
 
 

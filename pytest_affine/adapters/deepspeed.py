@@ -60,6 +60,7 @@ class DeepSpeed(Implementation):
     """DeepSpeed's own maps, builders and planner; nothing is checked or repaired for it."""
 
     version = metadata.version("deepspeed")
+    distribution = "deepspeed"
 
     def supports(self, sync: Sync) -> str | None:
         """Withhold syncs with padding, which its maps can't express."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_affine import __version__
+from pytest_affine import __version__, layouts
 from pytest_affine.builders import BUILDERS
 from pytest_affine.contract.implementation import Implementation
+from pytest_affine.layouts import Inventory, Layout, Parameter
 from pytest_affine.maps import ParamAffineMap, maps_from_dict, maps_to_dict
-from pytest_affine.plans import TransferPlan
+from pytest_affine.plans import RankPlan, TransferPlan
 from pytest_affine.reference import analyzer, digest, planner, replicas, schedule
 
 __all__ = ["Reference"]
@@ -98,3 +99,29 @@ class Reference(Implementation):
     def report_to_dict(self, report: Any) -> dict[str, Any]:
         """Write a report."""
         return analyzer.report_to_dict(report)
+
+    def describe(self, layout: Layout, parameter: Parameter) -> ParamAffineMap:
+        """Describe a parameter."""
+        return layouts.describe(layout, parameter)
+
+    def match(self, source: Inventory, target: Inventory) -> Any:
+        """Match local names."""
+        return layouts.match(source, target)
+
+    def reshard(self, sync: Any, source_buffers: Any, target_buffers: Any, *, group: Any) -> None:
+        """Plan and move a sync."""
+        from pytest_affine.reference.resharding import reshard
+
+        reshard(sync, source_buffers, target_buffers, group=group)
+
+    def plan_on_rank(self, sync: Any, *, group: Any) -> RankPlan:
+        """Plan this rank's part of a sync."""
+        from pytest_affine.reference.resharding import plan_on_rank
+
+        return plan_on_rank(sync, group=group)
+
+    def open_sync(self, sync: Any, source_buffers: Any, target_buffers: Any, *, group: Any) -> Any:
+        """Open a sync."""
+        from pytest_affine.reference.resharding import open_sync
+
+        return open_sync(sync, source_buffers, target_buffers, group=group)

@@ -20,10 +20,12 @@ KINDS = {
     "segment": "shape, offsets and strides of one segment, which must be scheduled",
     "document": "a JSON document that must be refused",
     "refusal": "a sync, and what is wrong with the call that plans, schedules or executes it",
+    "layout": "a layout and a parameter, which must be described or refused",
+    "names": "the inventories of both sides, whose names must be matched or refused",
 }
 """What a case can be, by the kind that its JSON names."""
 
-WITHOUT_SYNC = ("builder", "document", "segment")
+WITHOUT_SYNC = ("builder", "document", "layout", "names", "segment")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from pytest_affine.contract.manifest import REQUIREMENTS, unclaimed
 from pytest_affine.contract.outcomes import (
     AdapterFault,
     Death,
+    Measured,
     NotObservable,
     NotRun,
     Outcome,
@@ -45,10 +46,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examination:
-    """How cases are drawn: how many, from which seed."""
+    """How cases are drawn: how many, from which seed, and whether the smallest is looked for."""
 
     num_examples: int
     seed: int
+    shrink: bool = True
 
 
 def examine(
@@ -104,6 +106,8 @@ def _finding(record: Record, case: Case | None, run: Callable[[], None]) -> Find
     except AffineTransferError as refusal:
         reason = f"{type(refusal).__name__}: {refusal}"
         return Finding(replace(record, outcome=Outcome.REFUSED, reason=reason))
+    except Measured as number:
+        return Finding(replace(record, reason=str(number)))
     except Withheld as reason:
         return Finding(replace(record, outcome=Outcome.WITHHELD, reason=str(reason)))
     except NotRun as reason:
@@ -187,12 +191,13 @@ def _draw(draws: _Draws, how: Examination) -> None:
     import hypothesis.errors
 
     assert draws.test.strategy is not None
+    generate, shrink = hypothesis.Phase.generate, hypothesis.Phase.shrink
     decorate = hypothesis.settings(
         database=None,
         deadline=None,
         derandomize=False,
         max_examples=how.num_examples,
-        phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
+        phases=(generate, shrink) if how.shrink else (generate,),
         print_blob=False,
         report_multiple_bugs=False,
         suppress_health_check=list(hypothesis.HealthCheck),

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from pytest_affine.layouts import Inventory, Layout, LocalName, Parameter
 from pytest_affine.maps import ParamAffineMap
 from pytest_affine.plans import (
     PlanBudget,
+    RankPlan,
     ReplicaSelector,
     Schedule,
     StagingBudget,
@@ -25,12 +28,15 @@ if TYPE_CHECKING:
     import torch
     from torch.distributed import ProcessGroup
 
-__all__ = ["METHODS", "Claims", "Implementation", "NotClaimedError", "claims_of"]
+    Dtype = torch.dtype | tuple[torch.dtype, torch.dtype]
+
+__all__ = ["METHODS", "Claims", "Implementation", "NotClaimedError", "OpenSync", "claims_of"]
 
 Pairs = Mapping[str, tuple[ParamAffineMap, ParamAffineMap]]
 Plans = Mapping[str, TransferPlan]
 Buffers = Mapping[str, Mapping[int, "torch.Tensor"]]
 ElementSize = int | Mapping[str, int]
+ElementSizes = int | tuple[int, int] | Mapping[str, int | tuple[int, int]]
 
 
 class NotClaimedError(Exception):
@@ -48,6 +54,10 @@ class Implementation:
     """
 
     version: str = "unknown"
+
+    distribution: str = ""
+    """Name of the installed package behind the adapter, for certificates, where it isn't the one
+    that the adapter is in."""
 
     def start(self, group: ProcessGroup) -> None:
         """Make groups, buffers and caches; called once on every rank, collectively."""
@@ -141,11 +151,15 @@ class Implementation:
         plans: Plans,
         endpoints: TransferEndpoints,
         *,
-        element_size: ElementSize,
+        element_size: ElementSizes,
         budget: StagingBudget,
         process: int | None = None,
+        cast: bool = False,
     ) -> Schedule:
-        """What `execute_transfers` would run. Option: process. Called on rank 0."""
+        """What `execute_transfers` would run. Options: process, cast. Called on rank 0.
+
+        With `cast` an element size may be a pair, of source and target, where dtypes differ.
+        """
         _not_claimed(self, "schedule_transfers")
 
     def plan_digest(
@@ -153,10 +167,11 @@ class Implementation:
         plans: Plans,
         endpoints: TransferEndpoints,
         *,
-        element_size: ElementSize,
+        element_size: ElementSizes,
         budget: StagingBudget,
+        cast: bool = False,
     ) -> str:
-        """A digest of all that ranks must agree on. Called on every rank."""
+        """A digest of all that ranks must agree on. Option: cast. Called on every rank."""
         _not_claimed(self, "plan_digest")
 
     def execute_transfers(
@@ -166,13 +181,15 @@ class Implementation:
         target_buffers: Buffers,
         endpoints: TransferEndpoints,
         *,
-        dtype: torch.dtype | Mapping[str, torch.dtype],
+        dtype: Dtype | Mapping[str, Dtype],
         budget: StagingBudget = StagingBudget(),  # noqa: B008 - frozen
         group: ProcessGroup | None = None,
+        cast: bool = False,
     ) -> TransferStats:
         """Move a batch from source to target buffers. Called on every rank of `group`.
 
         Buffers are keyed by parameter, then location, and hold only what this process has.
+        Options: budget, group, cast; with `cast` a dtype may be a pair, of source and target.
         """
         _not_claimed(self, "execute_transfers")
 
@@ -181,11 +198,12 @@ class Implementation:
         plans: Plans,
         endpoints: TransferEndpoints,
         *,
-        element_size: ElementSize,
+        element_size: ElementSizes,
         budget: StagingBudget,
         path_of: Callable[[int, int], str] = default_path_of,
+        cast: bool = False,
     ) -> TransferReport:
-        """What a batch will cost. Option: path_of. Called on rank 0."""
+        """What a batch will cost. Options: path_of, cast. Called on rank 0."""
         _not_claimed(self, "analyze_transfers")
 
     def expected_stats(self, report: TransferReport, process: int) -> TransferStats:
@@ -195,6 +213,72 @@ class Implementation:
     def report_to_dict(self, report: TransferReport) -> dict[str, Any]:
         """The report as JSON-ready values. Called on rank 0."""
         _not_claimed(self, "report_to_dict")
+
+    def reshard(
+        self,
+        sync: Sync,
+        source_buffers: Buffers,
+        target_buffers: Buffers,
+        *,
+        group: ProcessGroup,
+    ) -> None:
+        """Do everything: plan a sync and move it. Called on every rank of `group`.
+
+        Buffers are keyed by parameter, then location, and hold what this process has, each of its
+        shard's shape; dtypes are the sync's. The sync's processes are ranks of `group`. If one rank
+        can't go on, every rank raises `AffineTransferError`.
+        """
+        _not_claimed(self, "reshard")
+
+    def plan_on_rank(self, sync: Sync, *, group: ProcessGroup) -> RankPlan:
+        """What this rank sends and receives of a sync. Called on every rank of `group`."""
+        _not_claimed(self, "plan_on_rank")
+
+    def open_sync(
+        self,
+        sync: Sync,
+        source_buffers: Buffers,
+        target_buffers: Buffers,
+        *,
+        group: ProcessGroup,
+    ) -> OpenSync:
+        """Plan a sync once, to run it often; buffers as in `reshard`. Called on every rank."""
+        _not_claimed(self, "open_sync")
+
+    def describe(self, layout: Layout, parameter: Parameter) -> ParamAffineMap:
+        """The map of a parameter over the ranks of a layout. Called on rank 0.
+
+        Locations are those ranks of the layout that are on a stage of the parameter.
+        """
+        _not_claimed(self, "describe")
+
+    def match(
+        self, source: Inventory, target: Inventory
+    ) -> Mapping[LocalName, AbstractSet[LocalName]]:
+        """By (location, local name) of the target, those of the source that are parts of the same.
+
+        Refuse what one side has and the other lacks. Called on rank 0.
+        """
+        _not_claimed(self, "match")
+
+
+class OpenSync(Protocol):
+    """A sync that was planned once and is run often; every rank of its group calls every method."""
+
+    def run(self) -> TransferStats | None:
+        """Move what the source buffers hold now; after `close` it raises on every rank."""
+
+    def rebind(
+        self,
+        *,
+        sync: Sync | None = None,
+        source_buffers: Buffers | None = None,
+        target_buffers: Buffers | None = None,
+    ) -> None:
+        """Replace what is given, on the ranks that have something to replace."""
+
+    def close(self) -> None:
+        """Give back what is held; may be called twice."""
 
 
 def _not_claimed(implementation: Implementation, method: str) -> NoReturn:

@@ -39,12 +39,19 @@ class Requirement:
 
 
 def _requirement(
-    id_: str, sentence: str, methods: str, *, needs: str = "", ranks: int = 1, must: bool = True
+    id_: str,
+    sentence: str,
+    methods: str,
+    *,
+    needs: str = "",
+    ranks: int = 1,
+    must: bool = True,
+    profile: str = "affine",
 ) -> Requirement:
     return Requirement(
         id=id_,
         sentence=sentence,
-        profile="affine",
+        profile=profile,
         stage=STAGES[id_.partition("-")[0]],
         must=must,
         ranks=ranks,
@@ -62,6 +69,11 @@ STAGES = {
     "EXEC": "execute",
     "STATS": "analyze",
     "ANALYZE": "analyze",
+    "LAYOUT": "layouts",
+    "NAME": "names",
+    "RESHARD": "reshard",
+    "WIRE": "reshard",
+    "LOAD": "reshard",
 }
 
 _ROWS = (
@@ -428,22 +440,107 @@ _ROWS = (
         "What the schedule refuses the analysis refuses, and `expected_stats` an unknown process.",
         "analyze_transfers",
     ),
+    _requirement(
+        "LAYOUT-DERIVE",
+        "A layout and a parameter give the map that the definition of its kind gives, element by "
+        "element; what does not divide or contradicts itself is refused.",
+        "describe",
+        profile="layout",
+    ),
+    _requirement(
+        "LAYOUT-STATELESS",
+        "What was described before changes nothing.",
+        "describe",
+        profile="layout",
+    ),
+    _requirement(
+        "LAYOUT-SELF",
+        "A sync of a layout onto itself changes no element.",
+        "reshard",
+        profile="layout",
+    ),
+    _requirement(
+        "LAYOUT-SHAPE",
+        "A shard whose shape is not the declared one is refused on every rank; it is never "
+        "broadcast, cut or filled.",
+        "reshard",
+        ranks=2,
+        profile="layout",
+    ),
+    _requirement(
+        "NAME-ONE",
+        "Each target tensor is matched with every part of one logical tensor, whatever local "
+        "numbers its names have; a missing or surplus name is refused.",
+        "match",
+        profile="layout",
+    ),
+    _requirement(
+        "RESHARD-EXACT",
+        "Every target element of a sync is the right source element, bit for bit, in every dtype, "
+        "also when values change between runs.",
+        "reshard",
+        profile="reshard",
+    ),
+    _requirement(
+        "RESHARD-GUARD",
+        "Sources and everything outside the targets stay as they were.",
+        "reshard",
+        profile="reshard",
+    ),
+    _requirement(
+        "RESHARD-REFUSE",
+        "If one rank can't go on, every rank raises before its deadline, and the group is usable.",
+        "reshard",
+        ranks=2,
+        profile="reshard",
+    ),
+    _requirement(
+        "RESHARD-DTYPE",
+        "Where dtypes differ each element is what `Tensor.to` makes of it, local or sent, or every "
+        "rank refuses; bits are never reinterpreted.",
+        "reshard",
+        profile="reshard",
+    ),
+    _requirement(
+        "RESHARD-FRESH",
+        "After new values, replaced buffers or another sync, a run gives what a fresh "
+        "implementation gives, or every rank refuses.",
+        "reshard",
+        needs="RESHARD-EXACT",
+        ranks=2,
+        profile="reshard",
+    ),
+    _requirement(
+        "WIRE-SEEN",
+        "All bytes that change hands between processes are seen on the wire; where they are not, "
+        "rules about the wire are not observable.",
+        "reshard",
+        needs="RESHARD-EXACT",
+        ranks=2,
+        profile="reshard",
+    ),
+    _requirement(
+        "LOAD-BALANCE",
+        "A number: the busiest sender's bytes over the best possible, and the share of bytes with "
+        "a local holder that are copied locally.",
+        "plan_on_rank",
+        needs="PLAN-LOCAL",
+        ranks=2,
+        must=False,
+        profile="reshard",
+    ),
+    _requirement(
+        "PLAN-LOCAL",
+        "The parts of all ranks are one plan: each send has one receive of the same segment at its "
+        "peer, in the same order, and the receives keep PLAN-TILE and PLAN-SOURCE.",
+        "plan_on_rank",
+        profile="reshard",
+    ),
 )
 
 REQUIREMENTS: dict[str, Requirement] = {row.id: row for row in _ROWS}
 
 UPCOMING: dict[str, tuple[str, ...]] = {
-    "layout": ("LAYOUT-DERIVE", "LAYOUT-SELF", "LAYOUT-STATELESS", "LAYOUT-SHAPE", "NAME-ONE"),
-    "reshard": (
-        "RESHARD-EXACT",
-        "RESHARD-GUARD",
-        "RESHARD-REFUSE",
-        "RESHARD-DTYPE",
-        "RESHARD-FRESH",
-        "PLAN-LOCAL",
-        "WIRE-SEEN",
-        "LOAD-BALANCE",
-    ),
     "calibration": (
         "CAL-LABEL",
         "CAL-FIT",

@@ -7,15 +7,34 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pytest_affine.contract import resident
+from pytest_affine.contract.discovery import DiscoveryError
 from pytest_affine.contract.implementation import METHODS, Implementation
 from pytest_affine.contract.outcomes import AdapterFault, Death, ImplementationFault, Withheld
-from pytest_affine.contract.resident import Facts
+from pytest_affine.contract.resident import Facts, Origin, read_facts
 from pytest_affine.contract.returns import WrongReturnError
 from pytest_affine.errors import AffineTransferError
+from pytest_affine.mutants.compose import FaultError
 from pytest_affine.ranks import RankFailure, RankPool, spawn
 from pytest_affine.sync import Sync
 
-__all__ = ["ImplementationProxy"]
+__all__ = ["IMPORT_DEADLINE", "ImplementationProxy", "facts_of"]
+
+IMPORT_DEADLINE = 120.0
+"""Seconds that importing an implementation may take."""
+
+
+def facts_of(name: str, search_path: Sequence[str]) -> Facts:
+    """What the implementation called `name` claims; read in an interpreter of its own.
+
+    Raises:
+        DiscoveryError: there is no such implementation, or it can't be imported.
+    """
+    try:
+        return spawn(read_facts, name, search_path, hash_seed=0, deadline=IMPORT_DEADLINE)
+    except RankFailure as failure:
+        known = isinstance(failure.cause.exception, DiscoveryError)
+        text = str(failure.cause.exception) if known else f"implementation {name!r}: {failure}"
+        raise DiscoveryError(text) from None
 
 
 class ImplementationProxy(Implementation):
@@ -23,6 +42,14 @@ class ImplementationProxy(Implementation):
 
     Every method of the contract is called on rank 0 under the pool's deadline. A refusal comes
     back as the `AffineTransferError` that was raised there.
+
+    Args:
+        pool: its ranks.
+        name: its name, as `--affine-certify` takes it.
+        facts: what `read_facts` says of it.
+        search_path: folders to look in for modules, after those already known.
+        fault: `module:class` of the fault that a mutant lays over it.
+        own_files: files whose exceptions are the adapter's own; those of its facts if None.
 
     Raises (from any call):
         AffineTransferError: the implementation refused, on every rank that was asked.
@@ -32,14 +59,23 @@ class ImplementationProxy(Implementation):
     """
 
     def __init__(
-        self, pool: RankPool, name: str, facts: Facts, search_path: Sequence[str] = ()
+        self,
+        pool: RankPool,
+        name: str,
+        facts: Facts,
+        search_path: Sequence[str] = (),
+        *,
+        fault: str | None = None,
+        own_files: Sequence[str] | None = None,
     ) -> None:
         self.pool = pool
         self.name = name
         self.claims: Mapping[str, Sequence[str]] = facts["claims"]
         self.deaths: Counter[str] = Counter()
+        self.latest_death = ""
         self._facts = facts
-        self._search_path = tuple(search_path)
+        self._origin = Origin(name, tuple(search_path), fault)
+        self._own_files = (facts["file"],) if own_files is None else own_files
         self._generation: int | None = None
         self._has_communicated = False
 
@@ -64,8 +100,7 @@ class ImplementationProxy(Implementation):
         try:
             return spawn(
                 resident.call_in_fresh_interpreter,
-                self.name,
-                self._search_path,
+                self._origin,
                 function,
                 args,
                 hash_seed=hash_seed,
@@ -98,7 +133,7 @@ class ImplementationProxy(Implementation):
     def close(self) -> None:
         """Stop the implementation on every rank, where it was started."""
         if self.pool.is_running and self.pool.generation == self._generation:
-            self.pool.run(resident.stop_resident, self.name)
+            self.pool.run(resident.stop_resident, self._origin)
 
     def _run(
         self,
@@ -109,7 +144,7 @@ class ImplementationProxy(Implementation):
     ) -> list[Any]:
         self._start()
         try:
-            return self.pool.run(resident.call_resident, self.name, function, args, ranks=ranks)
+            return self.pool.run(resident.call_resident, self._origin, function, args, ranks=ranks)
         except RankFailure as failure:
             num_asked = self.num_ranks if ranks is None else len(ranks)
             raise self._translated(failure, method, num_asked) from None
@@ -120,7 +155,7 @@ class ImplementationProxy(Implementation):
         if self.pool.generation == self._generation:
             return
         try:
-            self.pool.run(resident.start_resident, self.name, self._search_path)
+            self.pool.run(resident.start_resident, self._origin)
         except RankFailure as failure:
             self.pool.discard()
             raise self._fault(failure, "start") from None
@@ -134,10 +169,11 @@ class ImplementationProxy(Implementation):
     def _fault(self, failure: RankFailure, method: str) -> BaseException:
         if failure.cause.kind in ("deadline", "signal", "exit", "lost"):
             self.deaths[method] += 1
-            return Death(str(failure))
-        if failure.cause.innermost_file == self._facts["file"]:
+            self.latest_death = failure.cause.kind
+            return Death(str(failure), failure.missing)
+        if failure.cause.innermost_file in self._own_files:
             return AdapterFault(str(failure))
-        if isinstance(failure.cause.exception, WrongReturnError):
+        if isinstance(failure.cause.exception, (WrongReturnError, FaultError)):
             return AdapterFault(str(failure))
         return ImplementationFault(str(failure))
 

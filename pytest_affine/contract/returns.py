@@ -7,10 +7,12 @@ import functools
 import types
 import typing
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, cast
 
+from pytest_affine.layouts import LocalName
 from pytest_affine.maps import ParamAffineMap
-from pytest_affine.plans import Schedule, TransferPlan, TransferReport, TransferStats
+from pytest_affine.plans import RankPlan, Schedule, TransferPlan, TransferReport, TransferStats
 
 __all__ = ["WrongReturnError", "check_return"]
 
@@ -32,7 +34,16 @@ RETURNS: dict[str, Any] = {
     "analyze_transfers": TransferReport,
     "expected_stats": TransferStats,
     "report_to_dict": dict,
+    "reshard": None,
+    "plan_on_rank": RankPlan,
+    "run": TransferStats | None,
+    "describe": ParamAffineMap,
+    "match": Mapping[LocalName, AbstractSet[LocalName]],
 }
+
+
+HANDLE = ("run", "rebind", "close")
+"""Methods of what `open_sync` gives; `run` is checked under its own name."""
 
 
 class WrongReturnError(TypeError):
@@ -41,6 +52,13 @@ class WrongReturnError(TypeError):
 
 def check_return(method: str, value: object) -> None:
     """Raise `WrongReturnError`, naming the field, unless `value` is what `method` must return."""
+    if method == "open_sync":
+        missing = [name for name in HANDLE if not callable(getattr(value, name, None))]
+        if missing:
+            raise WrongReturnError(
+                f"open_sync must return a handle that has the methods {missing}, got "
+                f"{_shown(value)}"
+            )
     if method in RETURNS:
         for fault in _faults(value, RETURNS[method], method):
             raise WrongReturnError(fault)
@@ -58,6 +76,8 @@ def _faults(value: Any, kind: Any, where: str) -> Iterator[str]:
         yield from _tuple_faults(value, arguments, where)
     elif origin is not None and issubclass(origin, Mapping):
         yield from _mapping_faults(value, origin, arguments, where)
+    elif origin is not None and issubclass(origin, AbstractSet):
+        yield from _set_faults(value, arguments[0], where)
     elif type(value) is kind and dataclasses.is_dataclass(value):
         for name, hint in _hints(cast("Any", kind)).items():
             yield from _faults(getattr(value, name), hint, f"{where}.{name}")
@@ -86,6 +106,14 @@ def _mapping_faults(value: Any, kind: Any, kinds: tuple[Any, ...], where: str) -
     for key, entry in value.items():
         yield from _faults(key, kinds[0], f"a key of {where}")
         yield from _faults(entry, kinds[1], f"{where}[{key!r}]")
+
+
+def _set_faults(value: Any, kind: Any, where: str) -> Iterator[str]:
+    if not isinstance(value, AbstractSet):
+        yield f"{where} must be a set, got {_shown(value)}"
+        return
+    for entry in value:
+        yield from _faults(entry, kind, f"an element of {where}")
 
 
 @functools.cache

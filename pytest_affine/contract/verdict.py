@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_affine.contract.implementation import Claims
 from pytest_affine.contract.manifest import Requirement, unclaimed
 from pytest_affine.contract.outcomes import Outcome, Record
 
-__all__ = ["Judgement", "Verdict", "judge", "outcome_of"]
+__all__ = [
+    "WORST_FIRST",
+    "Fault",
+    "Judgement",
+    "Verdict",
+    "Waived",
+    "faults_of",
+    "judge",
+    "judge_each",
+    "outcome_of",
+]
+
+Waived = Callable[[str, str], str]
+"""Says of a requirement and a case how it is waived, and "" where it is not."""
 
 WORST_FIRST = (
     Outcome.VIOLATED,
@@ -45,9 +58,8 @@ class Judgement:
     def shares(self) -> dict[Outcome, int]:
         """How many cases ended in each outcome, those that did not run included."""
         counts = Counter(record.outcome for record in self.records)
-        if missing := self.num_planned - len(self.records):
-            counts[Outcome.NOT_RUN] += missing
-        return dict(counts)
+        counts[Outcome.NOT_RUN] += self.num_planned - len(self.records)
+        return _in_order(counts)
 
     @property
     def num_examples(self) -> int:
@@ -55,21 +67,44 @@ class Judgement:
         return sum(record.num_examples for record in self.records)
 
 
+def _in_order(counts: Mapping[Outcome, int]) -> dict[Outcome, int]:
+    return {outcome: counts[outcome] for outcome in Outcome if counts[outcome]}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why a MUST does not hold, or why nobody can say that it does.
+
+    Attributes:
+        text: what a person reads.
+        breaks: it does not hold.
+        cases: those that show it; empty where it is not about cases that ran.
+    """
+
+    text: str
+    breaks: bool
+    cases: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict of one profile: its word, why, and the judgements behind it."""
+    """The verdict of one profile: its word, why, and the judgements behind it.
+
+    `only_waived`: nothing keeps it from being conformant but what is waived.
+    """
 
     profile: str
     word: str
     reasons: tuple[str, ...]
     judgements: tuple[Judgement, ...]
+    only_waived: bool = False
 
     def shares(self) -> dict[Outcome, int]:
         """How many cases of the profile ended in each outcome."""
         counts: Counter[Outcome] = Counter()
         for judgement in self.judgements:
             counts.update(judgement.shares())
-        return dict(counts)
+        return _in_order(counts)
 
 
 def judge(
@@ -79,6 +114,8 @@ def judge(
     claims: Claims,
     *,
     num_deselected: int = 0,
+    gaps: Sequence[str] = (),
+    waived: Waived = lambda requirement, case: "",
 ) -> tuple[Verdict, ...]:
     """Judge every profile.
 
@@ -88,16 +125,46 @@ def judge(
         records: what became of them, in any order; of several for one case the worst counts.
         claims: what the implementation claims.
         num_deselected: how many tests of the suite were deselected, of whatever profile.
+        gaps: what else keeps every profile from being conformant.
+        waived: what is known not to hold; it leaves a verdict partial at best.
     """
-    requirements = tuple(requirements)
+    judgements = judge_each(requirements, planned, records, claims)
+    if num_deselected:
+        gaps = (f"{num_deselected} tests of the suite were deselected", *gaps)
+    faults = [
+        (judgement, fault, _waiver_of(judgement, fault, judgements, waived))
+        for judgement in judgements
+        for fault in faults_of(judgement)
+    ]
+    profiles = _profiles(judgements, num_deselected)
+    return tuple(_verdict(profile, judgements, faults, gaps) for profile in profiles)
+
+
+def judge_each(
+    requirements: Iterable[Requirement],
+    planned: Mapping[str, Sequence[str]],
+    records: Iterable[Record],
+    claims: Claims,
+) -> tuple[Judgement, ...]:
+    """Judge every requirement; the arguments are those of `judge`."""
     worst: dict[tuple[str, str], Record] = {}
     for record in sorted(records, key=lambda record: WORST_FIRST.index(record.outcome)):
         worst.setdefault((record.requirement, record.case), record)
-    judgements = _block(
-        _judge_one(row, planned.get(row.id, ()), worst, claims) for row in requirements
-    )
-    profiles = dict.fromkeys(row.profile for row in requirements)
-    return tuple(_verdict(profile, judgements, num_deselected) for profile in profiles)
+    return _block(_judge_one(row, planned.get(row.id, ()), worst, claims) for row in requirements)
+
+
+def _profiles(judgements: Iterable[Judgement], num_deselected: int) -> list[str]:
+    """The profiles that take part; the first if none does, so that there is a verdict.
+
+    One takes part if anything of it is claimed, and not all of that was left out of the session.
+    """
+    part: dict[str, bool] = {}
+    for judgement in judgements:
+        there = judgement.records or (judgement.num_planned and not num_deselected)
+        takes_part = bool(there) and judgement.outcome is not Outcome.NOT_CLAIMED
+        profile = judgement.requirement.profile
+        part[profile] = part.get(profile, False) or takes_part
+    return [profile for profile, takes_part in part.items() if takes_part] or [*part][:1]
 
 
 def _judge_one(
@@ -137,23 +204,28 @@ def _block(judgements: Iterable[Judgement]) -> tuple[Judgement, ...]:
 
 
 FAILED = (Outcome.VIOLATED, Outcome.ADAPTER_ERROR)
+BROKEN = (*FAILED, Outcome.BLOCKED)
 
 
-def _verdict(profile: str, judgements: Sequence[Judgement], num_deselected: int) -> Verdict:
+def _verdict(
+    profile: str,
+    judgements: Sequence[Judgement],
+    faults: Iterable[tuple[Judgement, Fault, str]],
+    gaps: Sequence[str],
+) -> Verdict:
     mine = tuple(j for j in judgements if j.requirement.profile == profile)
-    musts = [j for j in mine if j.requirement.must]
     judged = (Outcome.CONFORMANT, *FAILED)
     if not any(record.outcome in judged for j in mine for record in j.records):
-        why = f": {num_deselected} tests of the suite were deselected" if num_deselected else ""
+        why = f": {'; '.join(gaps)}" if gaps else ""
         return Verdict(profile, "error", (f"nothing was judged{why}",), mine)
-    broken = [_named(j) for j in musts if j.outcome in (*FAILED, Outcome.BLOCKED)]
-    if broken:
-        return Verdict(profile, "violated", tuple(broken), mine)
-    gaps = [gap for j in musts if j.outcome is not Outcome.NOT_CLAIMED for gap in _gaps(j)]
-    gaps += _core_gaps(musts)
-    gaps += [f"{num_deselected} tests of the suite were deselected"] if num_deselected else []
-    word = "partial" if gaps else "conformant"
-    return Verdict(profile, word, (*gaps, *_out_of_sight(musts)), mine)
+    mine_faults = [(fault, how) for j, fault, how in faults if j.requirement.profile == profile]
+    waived = [f"{fault.text}: {how}" for fault, how in mine_faults if how]
+    if broken := [fault.text for fault, how in mine_faults if fault.breaks and not how]:
+        return Verdict(profile, "violated", (*broken, *waived), mine)
+    gaps = [*(fault.text for fault, how in mine_faults if not how), *gaps]
+    word = "partial" if gaps or waived else "conformant"
+    reasons = (*gaps, *waived, *_out_of_sight(j for j in mine if j.requirement.must))
+    return Verdict(profile, word, reasons, mine, only_waived=bool(waived and not gaps))
 
 
 def _out_of_sight(judgements: Iterable[Judgement]) -> list[str]:
@@ -162,29 +234,54 @@ def _out_of_sight(judgements: Iterable[Judgement]) -> list[str]:
     return [f"wire not observed: {', '.join(unseen)}"] if unseen else []
 
 
-def _named(judgement: Judgement) -> str:
-    return f"{judgement.requirement.id} is {judgement.outcome.value}"
+def faults_of(judgement: Judgement) -> tuple[Fault, ...]:
+    """What keeps a MUST from being conformant; nothing for a SHOULD and for what is not claimed."""
+    if not judgement.requirement.must or judgement.outcome is Outcome.NOT_CLAIMED:
+        return ()
+    return (*_broken(judgement), *_gaps(judgement), *_core_gaps(judgement))
 
 
-def _gaps(judgement: Judgement) -> list[str]:
+def _broken(judgement: Judgement) -> Iterator[Fault]:
+    if judgement.outcome in BROKEN:
+        cases = tuple(r.case for r in judgement.records if r.outcome in BROKEN)
+        yield Fault(f"{judgement.requirement.id} is {judgement.outcome.value}", True, cases)
+
+
+def _gaps(judgement: Judgement) -> Iterator[Fault]:
     """Why a claimed MUST is not wholly judged."""
     name, shares = judgement.requirement.id, judgement.shares()
-    accounted = (Outcome.CONFORMANT, Outcome.NOT_RUN, Outcome.NOT_OBSERVABLE)
+    accounted = (Outcome.CONFORMANT, Outcome.NOT_RUN, Outcome.NOT_OBSERVABLE, *BROKEN)
     if not any(outcome in shares for outcome in accounted):
-        return [f"{name} was judged in no case"]
-    if not_run := shares.get(Outcome.NOT_RUN, 0):
-        return [f"{name}: {not_run} of {judgement.num_planned} cases were not run"]
-    return []
+        cases = tuple(record.case for record in judgement.records)
+        yield Fault(f"{name} was judged in no case", False, cases)
+    elif not_run := shares.get(Outcome.NOT_RUN, 0):
+        text = f"{name}: {not_run} of {judgement.num_planned} cases were not run"
+        cases = tuple(r.case for r in judgement.records if r.outcome is Outcome.NOT_RUN)
+        yield Fault(text, False, cases if len(cases) == not_run else ())
 
 
-def _core_gaps(judgements: Iterable[Judgement]) -> list[str]:
+def _core_gaps(judgement: Judgement) -> Iterator[Fault]:
     """Core cases that were refused, and core shapes that were withheld in both bindings."""
-    gaps = []
-    for judgement in judgements:
-        name, core = judgement.requirement.id, [r for r in judgement.records if r.core]
-        gaps += [f"{name} refused core case {r.case}" for r in core if r.outcome is Outcome.REFUSED]
-        for shape in dict.fromkeys(record.core for record in core):
-            outcomes = {record.outcome for record in core if record.core == shape}
-            if outcomes == {Outcome.WITHHELD}:
-                gaps.append(f"{name}: core case {shape!r} was withheld in both bindings")
-    return gaps
+    name, core = judgement.requirement.id, [r for r in judgement.records if r.core]
+    for record in core:
+        if record.outcome is Outcome.REFUSED:
+            yield Fault(f"{name} refused core case {record.case}", False, (record.case,))
+    for shape in dict.fromkeys(record.core for record in core):
+        held = [record for record in core if record.core == shape]
+        if {record.outcome for record in held} == {Outcome.WITHHELD}:
+            text = f"{name}: core case {shape!r} was withheld in both bindings"
+            yield Fault(text, False, tuple(record.case for record in held))
+
+
+def _waiver_of(
+    judgement: Judgement, fault: Fault, judgements: Iterable[Judgement], waived: Waived
+) -> str:
+    """How a fault is waived: in all its cases, or with all that it is blocked by."""
+    if fault.breaks and not fault.cases:
+        needs = judgement.requirement.needs
+        spoilers = [j for j in judgements if j.requirement.id in needs and j.outcome in FAILED]
+        hows = [_waiver_of(j, f, (), waived) for j in spoilers for f in _broken(j)]
+        named = ", ".join(j.requirement.id for j in spoilers)
+        return f"waived with {named}" if all(hows) else ""
+    hows = [waived(judgement.requirement.id, case) for case in fault.cases]
+    return hows[0] if hows and all(hows) else ""

@@ -61,7 +61,10 @@ class Planner(Implementation):
 
 def test_overriding_claims_a_method_and_its_keywords_claim_options():
     claims = claims_of(Planner)
-    assert claims == {"plan_transfer": ("limits",), "execute_transfers": ("budget", "group")}
+    assert claims == {
+        "plan_transfer": ("limits",),
+        "execute_transfers": ("budget", "group", "cast"),
+    }
 
 
 def test_nothing_overridden_claims_nothing():

@@ -12,6 +12,7 @@ from pytest_affine.contract.outcomes import (
     AdapterFault,
     Death,
     ImplementationFault,
+    Measured,
     NotObservable,
     NotRun,
     Outcome,
@@ -68,6 +69,7 @@ def passing(implementation, case):
         (NotRun("3 processes"), Outcome.NOT_RUN, "3 processes"),
         (NotObservable("a store"), Outcome.NOT_OBSERVABLE, "a store"),
         (NotClaimedError("path_of"), Outcome.NOT_CLAIMED, "path_of"),
+        (Measured("1.25 of the least"), Outcome.CONFORMANT, "1.25 of the least"),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -8,6 +8,7 @@ from pytest_affine.maps import ParamAffineMap
 from pytest_affine.plans import (
     ProcessSchedule,
     Queue,
+    RankPlan,
     Schedule,
     TransferPlan,
     TransferSegment,
@@ -55,6 +56,8 @@ STATS = dict.fromkeys(TransferStats.__dataclass_fields__, 1)
         ("execute_transfers", TransferStats(**{**STATS, "rounds": None})),
         ("schedule_transfers", Schedule(MappingProxyType({}))),
         ("extract", object()),
+        ("describe", ParamAffineMap((), {0: ()}, {})),
+        ("match", {(0, "w"): {(1, "w")}, (1, "w"): frozenset()}),
     ],
 )
 def test_what_the_contract_says_is_accepted(method, value):
@@ -105,8 +108,34 @@ def test_what_the_contract_says_is_accepted(method, value):
         ),
         ("maps_from_dict", {0: None}, "a key of maps_from_dict must be str, got int 0"),
         ("execute_transfers", TransferStats(**{**STATS, "rounds": "1"}), "rounds must be int | N"),
+        ("describe", None, "describe must be ParamAffineMap, got NoneType None"),
+        ("match", {"w": {(0, "w")}}, "a key of match must be a tuple, got str 'w'"),
+        ("match", {(0, "w"): [(0, "w")]}, "match[(0, 'w')] must be a set, got list [(0, 'w')]"),
+        (
+            "match",
+            {(0, "w"): {(True, "w")}},
+            "an element of match[(0, 'w')][0] must be int, got bool True",
+        ),
     ],
 )
 def test_what_it_does_not_say_is_told_by_its_field(method, value, message):
     with pytest.raises(WrongReturnError, match=re.escape(message)):
         check_return(method, value)
+
+
+class Handle:
+    run = rebind = close = print
+
+
+def test_a_handle_has_three_methods():
+    check_return("open_sync", Handle())
+    message = "open_sync must return a handle that has the methods ['rebind'], got NoRebind "
+    with pytest.raises(WrongReturnError, match=re.escape(message)):
+        check_return("open_sync", type("NoRebind", (Handle,), {"rebind": None})())
+
+
+def test_what_a_rank_plans_is_checked_down_to_its_segments():
+    check_return("plan_on_rank", RankPlan([("w", 0, segment())], []))
+    message = "plan_on_rank.receives[0][1] must be int, got str '0'"
+    with pytest.raises(WrongReturnError, match=re.escape(message)):
+        check_return("plan_on_rank", RankPlan([], [("w", "0", segment())]))

@@ -158,6 +158,38 @@ def test_each_profile_has_its_own_verdict():
     assert words == {"affine": "violated", "reshard": "conformant"}
 
 
+OTHER = replace(TILE, id="NAME-ONE", profile="layout", methods=("match",))
+BOTH = {"PLAN-TILE": ["a"], "NAME-ONE": ["a"]}
+
+
+def profiles(records, claims, **changes):
+    return [found.profile for found in judge([TILE, OTHER], BOTH, records, claims, **changes)]
+
+
+def test_a_profile_of_which_nothing_is_claimed_has_no_verdict():
+    assert profiles([record(TILE, "a", Outcome.CONFORMANT)], CLAIMS) == ["affine"]
+    assert profiles([record(OTHER, "a", Outcome.CONFORMANT)], {"match": ()}) == ["layout"]
+
+
+def test_where_nothing_is_claimed_the_first_profile_is_an_error():
+    found = judge([TILE, OTHER], BOTH, [], {})
+    assert [(one.profile, one.word) for one in found] == [("affine", "error")]
+
+
+def test_a_claimed_profile_that_was_not_run_is_an_error_unless_it_was_deselected():
+    claims = {**CLAIMS, "match": ()}
+    records = [record(TILE, "a", Outcome.CONFORMANT)]
+    assert profiles(records, claims) == ["affine", "layout"]
+    assert profiles(records, claims, num_deselected=1) == ["affine"]
+
+
+def test_a_profile_without_cases_has_no_verdict():
+    claims = {**CLAIMS, "match": ()}
+    records = [record(TILE, "a", Outcome.CONFORMANT)]
+    found = judge([TILE, OTHER], {"PLAN-TILE": ["a"]}, records, claims)
+    assert [one.profile for one in found] == ["affine"]
+
+
 def test_the_worst_of_several_records_of_a_case_counts():
     records = [record(TILE, "a", Outcome.VIOLATED), record(TILE, "a", Outcome.CONFORMANT)]
     assert verdict([TILE], {"PLAN-TILE": ["a"]}, records).word == "violated"
@@ -167,3 +199,25 @@ def test_a_record_to_json_and_back_is_the_same():
     one = record(TILE, "a", Outcome.REFUSED, reason="too wide", core="identity", num_refused=2)
     assert Record.from_dict(one.to_dict()) == one
     assert one.to_dict()["outcome"] == "refused"
+
+
+def test_what_else_is_missing_is_partial_for_every_profile():
+    records = [record(TILE, "a", Outcome.CONFORMANT)]
+    (found,) = judge([TILE], {"PLAN-TILE": ["a"]}, records, CLAIMS, gaps=["ended early"])
+    assert (found.word, found.reasons) == ("partial", ("ended early",))
+
+
+def test_where_nothing_was_judged_the_reasons_say_what_else_is_missing():
+    planned = {"PLAN-TILE": ["a"]}
+    (found,) = judge([TILE], planned, [], CLAIMS, num_deselected=1, gaps=["ended early"])
+    assert found.reasons == (
+        "nothing was judged: 1 tests of the suite were deselected; ended early",
+    )
+
+
+def test_shares_are_in_the_order_of_outcomes():
+    outcomes = [Outcome.NOT_RUN, Outcome.REFUSED, Outcome.CONFORMANT]
+    records = [record(TILE, name, outcome) for name, outcome in zip("abc", outcomes, strict=True)]
+    found = verdict([TILE], {"PLAN-TILE": ["a", "b", "c", "d"]}, records)
+    wanted = [(Outcome.CONFORMANT, 1), (Outcome.REFUSED, 1), (Outcome.NOT_RUN, 2)]
+    assert [*found.shares().items()] == [*found.judgements[0].shares().items()] == wanted
