@@ -17,20 +17,26 @@ from pytest_affine.ranks import RankPool
 DEADLINE = 20.0
 """Seconds that one call in the ranks may take; what is to hang is given fewer."""
 
-FOLDER = str(Path(__file__).parent)
+FOLDER = Path(__file__).parent
 
 
 class Judge:
     """Judges implementations in one pool of ranks.
 
-    An implementation is given as `--affine-certify` takes it: "reference", or
-    "faulty.digests:Name" for a class of `faulty/digests.py`. A case is the name of a fixed case of
-    the requirement, or any case of a kind that the requirement takes.
+    An implementation is "reference"; or a class of a module of this folder, such as
+    "allowed:NoOptions"; or the reference with a fault of `pytest_affine.mutants.faults`, such as
+    "digests:IgnoresNames". A case is the name of a fixed case of the requirement, or any case of a
+    kind that the requirement takes.
     """
 
     def __init__(self, pool: RankPool) -> None:
         self._pool = pool
         self._reference = self._made("reference")
+
+    def assert_notices(self, name: str, requirement: str, case: str | Case) -> None:
+        """Fail unless a fault is a violation in this case, in which the reference has none."""
+        assert self.outcome(name, requirement, case) is Outcome.VIOLATED
+        assert self.outcome("reference", requirement, case) is Outcome.CONFORMANT
 
     def outcome(self, name: str, requirement: str, case: str | Case | None = None) -> Outcome:
         """The worst outcome in the requirement's fixed cases, or in the one that is given."""
@@ -72,7 +78,11 @@ class Judge:
         return found
 
     def _made(self, name: str) -> ImplementationProxy:
-        return ImplementationProxy(self._pool, name, _facts(name), [FOLDER])
+        module, _, kind = name.partition(":")
+        if not kind or (FOLDER / f"{module}.py").exists():
+            return ImplementationProxy(self._pool, name, _facts(name), [str(FOLDER)])
+        fault = f"pytest_affine.mutants.faults.{module}:{kind}"
+        return ImplementationProxy(self._pool, "reference", _facts("reference"), fault=fault)
 
 
 _tests = cache(suite_tests)
@@ -80,7 +90,7 @@ _tests = cache(suite_tests)
 
 @cache
 def _facts(name: str) -> Facts:
-    return read_facts(name, [FOLDER])
+    return read_facts(name, [str(FOLDER)])
 
 
 def _fixed(requirement: str, case: str | Case | None) -> list[tuple[SuiteTest, Case]]:

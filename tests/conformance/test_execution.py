@@ -18,17 +18,17 @@ FAULTS = [
     ("executors:SkipsLocalCopies", "EXEC-EXACT", PARTLY),
     ("executors:SwapsTwoOffsets", "EXEC-EXACT", EVEN),
     ("executors:ReadsStridedAsPacked", "EXEC-EXACT", "the middle columns leave (F28)"),
-    ("executors:ReadsFromStorageStart", "EXEC-EXACT", "one location"),
-    ("executors:WritesAtStorageStart", "EXEC-EXACT", "one location"),
-    ("executors:LosesSignOfZero", "EXEC-EXACT", EVEN),
-    ("executors:QuietsNans", "EXEC-EXACT", EVEN),
+    ("executors:ReadsFromTheStoragesStart", "EXEC-EXACT", "one location"),
+    ("executors:WritesAtTheStoragesStart", "EXEC-EXACT", "one location"),
+    ("executors:LosesTheSignOfZero", "EXEC-EXACT", EVEN),
+    ("executors:CastsOnTheWay", "EXEC-EXACT", EVEN),
     ("executors:DeliversOnlyOnce", "EXEC-EXACT", EVEN),
-    ("executors:KeepsFirstValues", "EXEC-EXACT", EVEN),
+    ("executors:KeepsTheFirstValues", "EXEC-EXACT", EVEN),
     ("executors:NeedsEmptyBuffers", "EXEC-EXACT", "the only row moves (F32)"),
     ("executors:FillsOneLocationPerProcess", "EXEC-EXACT", "all on one process"),
     ("executors:WritesBehindTargets", "EXEC-GUARD", EVEN),
     ("executors:WritesBeforeTargets", "EXEC-GUARD", EVEN),
-    ("executors:WritesAtStorageStart", "EXEC-GUARD", EVEN),
+    ("executors:WritesAtTheStoragesStart", "EXEC-GUARD", EVEN),
     ("executors:ClearsTargets", "EXEC-GUARD", "a vocabulary of 5 rows, padded to 6 and to 8 (F15)"),
     ("executors:ClearsTargets", "EXEC-GUARD", "padding between two pieces"),
     ("executors:ClearsSources", "EXEC-GUARD", EVEN),
@@ -42,12 +42,12 @@ FAULTS = [
     ("refusals:RefusesNothing", "EXEC-REFUSE", "a missing source buffer"),
     ("refusals:RefusesOnOneRank", "EXEC-REFUSE", "a missing source buffer"),
     ("refusals:RefusesAsUnsupported", "EXEC-REFUSE", "a missing target buffer"),
-    ("refusals:RefusesWithTypeErrors", "EXEC-REFUSE", "an unbound source location"),
+    ("refusals:CrashesWhereItMustRefuse", "EXEC-REFUSE", "an unbound source location"),
     ("refusals:ClearsTargetsThenRefuses", "EXEC-REFUSE", "a source buffer that is too large"),
     ("refusals:BreaksAfterRefusing", "EXEC-REFUSE", "a target endpoint outside the group"),
-    ("refusals:TakesSizesOnTrust", "EXEC-REFUSE", "shards declared as replicas (F14)"),
-    ("refusals:TakesSizesOnTrust", "EXEC-REFUSE", "a source buffer that is too large"),
-    ("refusals:ReinterpretsDtypes", "EXEC-REFUSE", "a source buffer in bfloat16 (F31)"),
+    ("tolerant:TakesSizesOnTrust", "EXEC-REFUSE", "shards declared as replicas (F14)"),
+    ("tolerant:TakesSizesOnTrust", "EXEC-REFUSE", "a source buffer that is too large"),
+    ("tolerant:ReinterpretsDtypes", "EXEC-REFUSE", "a source buffer in bfloat16 (F31)"),
 ]
 
 
@@ -55,8 +55,7 @@ FAULTS = [
 def test_a_faulty_executor_is_noticed_in_this_case(
     judge: Judge, name: str, requirement: str, case: str
 ) -> None:
-    assert judge.outcome(f"faulty.{name}", requirement, case) is Outcome.VIOLATED
-    assert judge.outcome("reference", requirement, case) is Outcome.CONFORMANT
+    judge.assert_notices(name, requirement, case)
 
 
 @pytest.mark.parametrize(
@@ -67,12 +66,12 @@ def test_a_faulty_executor_is_noticed_in_this_case(
     ],
 )
 def test_a_rank_that_others_wait_for_is_noticed(judge: Judge, name: str, case: str) -> None:
-    text = judge.violation(f"faulty.{name}", "EXEC-EXACT", case, deadline=4.0)
+    text = judge.violation(name, "EXEC-EXACT", case, deadline=4.0)
     assert "no answer within 4.0 s" in text
 
 
 def test_wrong_elements_are_shown_with_the_bits_and_in_a_drawing(judge: Judge) -> None:
-    text = judge.violation("faulty.executors:SkipsLocalCopies", "EXEC-EXACT", PARTLY)
+    text = judge.violation("executors:SkipsLocalCopies", "EXEC-EXACT", PARTLY)
     first, *drawing = text.splitlines()
     assert first.startswith(
         "target shard 0 of 'weight' on process 0, run 0: 2 of 3 elements are wrong; "
@@ -83,7 +82,7 @@ def test_wrong_elements_are_shown_with_the_bits_and_in_a_drawing(judge: Judge) -
 
 
 def test_a_guard_that_changed_is_named(judge: Judge) -> None:
-    text = judge.violation("faulty.executors:WritesBehindTargets", "EXEC-GUARD", PARTLY)
+    text = judge.violation("executors:WritesBehindTargets", "EXEC-GUARD", PARTLY)
     assert text.startswith(
         "target shard 0 of 'weight' on process 0, run 0: 1 elements changed that must not; "
         "the first, 1 behind the shard, has the bits 00000000 and should have a5a5a5a5"
@@ -91,15 +90,13 @@ def test_a_guard_that_changed_is_named(judge: Judge) -> None:
 
 
 def test_what_was_returned_in_place_of_a_refusal_is_shown(judge: Judge) -> None:
-    text = judge.violation(
-        "faulty.refusals:RefusesNothing", "EXEC-REFUSE", "a missing source buffer"
-    )
+    text = judge.violation("refusals:RefusesNothing", "EXEC-REFUSE", "a missing source buffer")
     assert "must be refused, but execute_transfers returned TransferStats(" in text
 
 
 def test_an_error_of_another_kind_is_shown(judge: Judge) -> None:
     text = judge.violation(
-        "faulty.refusals:RefusesAsUnsupported", "EXEC-REFUSE", "a missing source buffer"
+        "refusals:RefusesAsUnsupported", "EXEC-REFUSE", "a missing source buffer"
     )
     assert text.startswith(
         "process 0 must raise TransferRefusedError, got UnsupportedLayoutError: "
@@ -121,39 +118,35 @@ def test_an_error_of_another_kind_is_shown(judge: Judge) -> None:
 def test_payload_that_moves_before_a_refusal_is_seen_on_the_wire(
     judge: Judge, name: str, requirement: str, case: str, seen: str
 ) -> None:
-    text = judge.violation(f"faulty.refusals:{name}", requirement, case)
+    text = judge.violation(f"refusals:{name}", requirement, case)
     assert text == (f"process 0 refused, but beyond the exchange these went over the wire: {seen}")
 
 
 EMPTY = ParamAffineMap((0,), {0: (0,)}, {})
+CAST = SyncParameter(name="p", source=EMPTY, target=EMPTY, target_dtype="int8")
 
 
 @pytest.mark.parametrize(
-    ("changes", "reason"),
+    ("name", "changes", "reason"),
     [
-        ({"num_processes": 5}, "needs 5 ranks, there are 4"),
+        ("reference", {"num_processes": 5}, "needs 5 ranks, there are 4"),
         (
-            {
-                "parameters": (
-                    SyncParameter(name="p", source=EMPTY, target=EMPTY, target_dtype="int8"),
-                )
-            },
+            "resharders:MovesOneDtype",
+            {"parameters": (CAST,)},
             "source and target dtype differ, and execute_transfers takes one",
         ),
     ],
 )
 def test_what_cannot_be_executed_here_is_not_run(
-    judge: Judge, changes: dict[str, Any], reason: str
+    judge: Judge, name: str, changes: dict[str, Any], reason: str
 ) -> None:
     (case,) = MIXED[:1]
     assert case.sync is not None
     other = replace(case, sync=replace(case.sync, **changes))
-    (finding,) = judge.findings("reference", "EXEC-EXACT", other)
+    (finding,) = judge.findings(name, "EXEC-EXACT", other)
     assert (finding.record.outcome, finding.record.reason) == (Outcome.NOT_RUN, reason)
 
 
 def test_an_error_that_the_adapter_raises_itself_is_its_own(judge: Judge) -> None:
     case = "a missing source buffer"
-    assert (
-        judge.outcome("faulty.refusals:RefusesItself", "EXEC-REFUSE", case) is Outcome.ADAPTER_ERROR
-    )
+    assert judge.outcome("allowed:RefusesItself", "EXEC-REFUSE", case) is Outcome.ADAPTER_ERROR

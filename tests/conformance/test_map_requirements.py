@@ -3,7 +3,6 @@
 import pytest
 from judging import Judge
 
-from pytest_affine.contract.manifest import REQUIREMENTS
 from pytest_affine.contract.outcomes import Outcome
 
 PADDED = "a vocabulary of 5 rows, padded to 6 and to 8 (F15)"
@@ -18,8 +17,8 @@ FAULTS = [
     ("maps:SeesNoEndOfTheTensor", "MAP-COVER", "a piece that ends outside the full tensor"),
     ("maps:LooksAtOneAxis", "MAP-COVER", "the last element is missing, an axis more"),
     ("maps:RefusesWithAnotherError", "MAP-COVER", "the last element is missing"),
-    ("maps:NeedsElements", "MAP-COVER", "more locations than rows"),
-    ("maps:CountsEveryElement", "MAP-COVER", "rows to columns of 2^60 elements"),
+    ("maps:CrashesOnEmptyShards", "MAP-COVER", "more locations than rows"),
+    ("maps:CrashesFrom31Bits", "MAP-COVER", "rows to columns of 2^60 elements"),
     ("maps:SeesNoGapsInShards", "MAP-TILE", "a gap at the end of the shard"),
     ("maps:SeesNoEndOfShards", "MAP-TILE", "a piece that starts outside the shard"),
     ("maps:SeesNoOverlap", "MAP-TILE", "padding over a piece"),
@@ -31,7 +30,7 @@ FAULTS = [
     ("maps:SeesNoEndOfShards", "MAP-TILE", "padding that ends outside the shard"),
     ("maps:SeesNoOverlap", "MAP-TILE", "padding over padding"),
     ("maps:SeesNoGapsInShards", "MAP-TILE", "a gap beside padding"),
-    ("maps:NeedsNoPadding", "MAP-TILE", PADDED),
+    ("maps:CrashesOnPadding", "MAP-TILE", PADDED),
     ("maps:LooksAtOneAxis", "MAP-TILE", "a gap at the end of the shard, an axis more"),
     ("maps:LooksAtOneAxis", "MAP-HOLD", "a holder that holds nothing, an axis more"),
     ("maps:LooksAtOneAxis", "MAP-SCALE", "a scale of zero, an axis more"),
@@ -66,23 +65,23 @@ FAULTS = [
     ("documents:DropsScales", "MAP-TRIP", "equal scales"),
     ("documents:DropsEmptyLocations", "MAP-TRIP", "more locations than rows"),
     ("documents:SortsPieces", "MAP-TRIP", "blocks out of order"),
-    ("documents:RoundsLargeNumbers", "MAP-TRIP", "offsets beyond 2^53"),
-    ("documents:WritesNoJson", "MAP-TRIP", ONE),
+    ("documents:RoundsNumbersOfMaps", "MAP-TRIP", "offsets beyond 2^53"),
+    ("documents:WritesMapsAsObjects", "MAP-TRIP", ONE),
     ("documents:ReadsAnyVersion", "MAP-TRIP", "an envelope of version 2"),
     ("documents:ReadsAnyVersion", "MAP-TRIP", "an envelope without version"),
     ("documents:SortsNames", "MAP-TRIP", "an empty parameter between others (F17)"),
     ("documents:DropsPaddingInEnvelopes", "MAP-TRIP", PADDED),
-    ("documents:RaisesTypeErrors", "MAP-TRIP", "no ranks"),
+    ("documents:CrashesOnBadDocuments", "MAP-TRIP", "no ranks"),
     ("shards:CutsThroughFloats", "MAP-INV", ONE),
     ("shards:LosesSignsOfZeros", "MAP-INV", ONE),
-    ("shards:QuietsNans", "MAP-INV", ONE),
+    ("shards:QuietsNansOfShards", "MAP-INV", ONE),
     ("shards:LosesImaginaryParts", "MAP-INV", ONE),
     ("shards:CutsAsIfPacked", "MAP-INV", EVEN),
     ("shards:RebuildsAsIfPacked", "MAP-INV", EVEN),
     ("shards:CutsFlat", "MAP-INV", ONE),
     ("shards:RebuildsFlat", "MAP-INV", ONE),
     ("shards:RebuildsScaled", "MAP-INV", READ),
-    ("shards:IgnoresScales", "MAP-INV", READ),
+    ("shards:IgnoresScalesOfShards", "MAP-INV", READ),
     ("builders:IgnoresScale", "MAP-BUILD", "a tensor times 0.5"),
     ("builders:FindsNoReplicas", "MAP-BUILD", "the full tensor at both locations"),
     ("builders:FlattensShards", "MAP-BUILD", "uneven columns (F08)"),
@@ -91,12 +90,12 @@ FAULTS = [
     ("builders:TakesSlotsForBlocks", "MAP-BUILD", "a block at two locations"),
     ("builders:ChunksEvenly", "MAP-BUILD", "5 rows over 4, as torch chunks them"),
     (
-        "builders:NumbersMeshByColumns",
+        "builders:NumbersMeshesByColumns",
         "MAP-BUILD",
         "rows by the first mesh axis, columns by the second",
     ),
     (
-        "builders:NumbersMeshByColumns",
+        "builders:NumbersMeshesByColumns",
         "MAP-BUILD",
         "replicas by the first mesh axis, rows by the second",
     ),
@@ -107,17 +106,7 @@ FAULTS = [
 def test_a_faulty_map_is_noticed_in_this_case(
     judge: Judge, name: str, requirement: str, case: str
 ) -> None:
-    assert judge.outcome(f"faulty.{name}", requirement, case) is Outcome.VIOLATED
-
-
-@pytest.mark.parametrize(("requirement", "case"), sorted({fault[1:] for fault in FAULTS}))
-def test_the_reference_has_no_fault_in_this_case(judge: Judge, requirement: str, case: str) -> None:
-    assert judge.outcome("reference", requirement, case) is Outcome.CONFORMANT
-
-
-def test_every_requirement_of_maps_has_a_fault_that_is_noticed() -> None:
-    ids = {id_ for id_ in REQUIREMENTS if id_.startswith("MAP-")}
-    assert {requirement for _, requirement, _ in FAULTS} == ids
+    judge.assert_notices(name, requirement, case)
 
 
 DOCUMENTS = {
@@ -142,15 +131,18 @@ DOCUMENTS = {
 def test_a_document_must_be_refused_by_the_name_of_its_field(
     judge: Judge, case: str, field: str
 ) -> None:
-    text = judge.violation("faulty.documents:ReadsAnything", "MAP-TRIP", case)
+    envelope = "envelope" in case
+    name = "documents:ReadsAnyEnvelope" if envelope else "documents:ReadsAnyDocument"
+    text = judge.violation(name, "MAP-TRIP", case)
     assert text.startswith(f"{case}: must be refused with AffineTransferError, but was accepted")
-    text = judge.violation("faulty.documents:NamesNoField", "MAP-TRIP", case)
+    name = f"documents:NamesNoFieldOf{'Envelopes' if envelope else 'Maps'}"
+    text = judge.violation(name, "MAP-TRIP", case)
     assert text.startswith(f"{case}: the error does not name {field!r}: InvalidMapError: ")
     assert judge.outcome("reference", "MAP-TRIP", case) is Outcome.CONFORMANT
 
 
 def test_a_refusal_of_equal_replicas_that_are_no_numbers_is_shown(judge: Judge) -> None:
-    assert judge.outcome("faulty.shards:RefusesNans", "MAP-REPLICA", READ) is Outcome.REFUSED
+    assert judge.outcome("allowed:RefusesNans", "MAP-REPLICA", READ) is Outcome.REFUSED
 
 
 @pytest.mark.parametrize(
@@ -169,18 +161,18 @@ def test_a_refusal_of_equal_replicas_that_are_no_numbers_is_shown(judge: Judge) 
             "the last element is missing",
             "or UnsupportedLayoutError, got PlanLimitError: ",
         ),
-        ("maps:NeedsElements", "MAP-COVER", "no rows (F17)", "rank 0 of 4: TypeError: "),
+        ("maps:CrashesOnEmptyShards", "MAP-COVER", "no rows (F17)", "rank 0 of 4: TypeError: "),
         (
             "shards:LastReplicaWins",
             "MAP-REPLICA",
             f"{READ}, 0.0 and -0.0",
             "element 0 of replicas holds 0.0 and -0.0: must be refused with AffineTransferError",
         ),
-        ("documents:WritesNoJson", "MAP-TRIP", ONE, " is not ready for JSON: "),
+        ("documents:WritesMapsAsObjects", "MAP-TRIP", ONE, " is not ready for JSON: "),
         ("documents:DropsPadding", "MAP-TRIP", PADDED, " comes back as ParamAffineMap("),
         ("documents:DropsPaddingInEnvelopes", "MAP-TRIP", PADDED, " comes back as {'weight': "),
         (
-            "shards:QuietsNans",
+            "shards:QuietsNansOfShards",
             "MAP-INV",
             ONE,
             "tensors of their own: the shard of location 0 in float32 holds other elements; "
@@ -192,7 +184,12 @@ def test_a_refusal_of_equal_replicas_that_are_no_numbers_is_shown(judge: Judge) 
             ONE,
             "tensors of their own: the shard of location 0 has the shape (6,)",
         ),
-        ("shards:CutsFromStorageStart", "MAP-INV", EVEN, "inside a larger tensor (F44): the shard"),
+        (
+            "shards:CutsFromTheStoragesStart",
+            "MAP-INV",
+            EVEN,
+            "inside a larger tensor (F44): the shard",
+        ),
         ("shards:CutsAsIfPacked", "MAP-INV", EVEN, "tensors whose elements are apart in memory: "),
         ("builders:IgnoresScale", "MAP-BUILD", "a tensor times 0.5", "[1.0], wanted 0.5"),
         (
@@ -219,4 +216,4 @@ def test_a_refusal_of_equal_replicas_that_are_no_numbers_is_shown(judge: Judge) 
 def test_what_is_wrong_with_a_map_is_said(
     judge: Judge, name: str, requirement: str, case: str, said: str
 ) -> None:
-    assert said in judge.violation(f"faulty.{name}", requirement, case)
+    assert said in judge.violation(name, requirement, case)

@@ -3,7 +3,6 @@
 import pytest
 from judging import Judge
 
-from pytest_affine.contract.manifest import REQUIREMENTS
 from pytest_affine.contract.outcomes import Outcome
 
 EVEN = "even split, same processes"
@@ -15,22 +14,22 @@ BACK = "from locations 0 and 1 to 2 and 3, and back (F23)"
 SYMBOLIC = "rows to columns of 2^10 and of 2^60 elements"
 
 FAULTS = [
-    ("plans:RepeatsFirstSegment", "PLAN-TILE", COPIES),
+    ("plans:RepeatsTheFirstSegment", "PLAN-TILE", COPIES),
     ("layouts:TreatsPaddingAsData", "PLAN-TILE", "padding between two pieces"),
     ("layouts:JoinsPieces", "PLAN-SOURCE", "a shard stored transposed (F28)"),
     ("plans:WritesPartsEndToEnd", "PLAN-SOURCE", "blocks out of order"),
     ("plans:SaysLargerTargets", "PLAN-BOUNDS", EVEN),
     ("plans:LeavesOutEmptySources", "PLAN-BOUNDS", "the only row moves (F32)"),
     ("plans:FlattensLogicalShapes", "PLAN-BOUNDS", EVEN),
-    ("plans:CountsLocationsFromOne", "PLAN-BOUNDS", EVEN),
-    ("plans:CopiesBackwards", "PLAN-BOUNDS", EVEN),
+    ("plans:CountsTargetsFromOne", "PLAN-BOUNDS", EVEN),
+    ("plans:CopiesFromTheEnd", "PLAN-BOUNDS", EVEN),
     ("extremes:WritesOneFurther", "PLAN-BOUNDS", COPIES),
     ("extremes:WritesOneEarlier", "PLAN-BOUNDS", COPIES),
-    ("choices:IgnoresSelector", "PLAN-HOLDER", REPLICAS),
-    ("choices:IgnoresSelector", "PLAN-HOLDER", "holders that change inside a run (F02)"),
+    ("choices:IgnoresSelectors", "PLAN-HOLDER", REPLICAS),
+    ("choices:IgnoresSelectors", "PLAN-HOLDER", "holders that change inside a run (F02)"),
     ("choices:ReadsTheHolderBehind", "PLAN-HOLDER", REPLICAS),
     ("choices:AsksOnce", "PLAN-HOLDER", "replicas cut in different places"),
-    ("choices:KeepsFirstAnswer", "PLAN-HOLDER", REPLICAS),
+    ("choices:KeepsTheFirstAnswer", "PLAN-HOLDER", REPLICAS),
     ("choices:AsksWithoutNeed", "PLAN-HOLDER", REPLICAS),
     ("choices:TakesAnyAnswer", "PLAN-HOLDER", REPLICAS),
     ("choices:RefusesAnswersOtherwise", "PLAN-HOLDER", REPLICAS),
@@ -38,7 +37,7 @@ FAULTS = [
     ("plans:CountsBytes", "PLAN-ONCE", EVEN),
     ("plans:CountsPadding", "PLAN-ONCE", PADDED),
     ("plans:AddsAnEmptySegment", "PLAN-ONCE", EVEN),
-    ("lenient:IgnoresScales", "PLAN-SCALE", "unequal scales"),
+    ("lenient:IgnoresScalesOfMaps", "PLAN-SCALE", "unequal scales"),
     ("lenient:TakesNoScaleForAny", "PLAN-SCALE", "a scaled source for an unscaled target"),
     ("lenient:RefusesScalesAsInvalid", "PLAN-SCALE", "unequal scales"),
     ("lenient:PlansHalfOfWhatIsScaled", "PLAN-SCALE", "equal scales"),
@@ -49,42 +48,46 @@ FAULTS = [
     ("memories:RefusesKnownPlans", "PLAN-DETERMINISTIC", EVEN),
     ("lenient:ChecksTargetsOnly", "PLAN-REFUSE", "the last element is missing"),
     ("lenient:ChecksSourcesOnly", "PLAN-REFUSE", "a middle element is missing, in the target"),
-    ("lenient:ChecksNothing", "PLAN-REFUSE", "a gap at the end of the shard"),
-    ("lenient:ChecksNothing", "PLAN-REFUSE", "a piece that starts outside the shard"),
-    ("lenient:ChecksNothing", "PLAN-REFUSE", "padding over a piece"),
-    ("lenient:ChecksNothing", "PLAN-REFUSE", "a holder that holds nothing"),
-    ("lenient:ChecksNothing", "PLAN-REFUSE", "a replica that no piece names"),
-    ("lenient:ChecksNothing", "PLAN-REFUSE", "one location holds an element twice"),
-    ("lenient:ChecksNothing", "PLAN-REFUSE", "holders of one element with two scales"),
-    ("lenient:ChecksNothing", "PLAN-REFUSE", "a negative shard offset"),
-    ("lenient:AllowsAnyScale", "PLAN-REFUSE", "a scale of zero"),
-    ("lenient:AllowsAnyScale", "PLAN-REFUSE", "an infinite scale"),
-    ("lenient:AllowsAnyScale", "PLAN-REFUSE", "a scale that is no number"),
+    ("lenient:PlansWhatIsNotTiled", "PLAN-REFUSE", "a gap at the end of the shard"),
+    ("lenient:PlansWhatIsNotTiled", "PLAN-REFUSE", "a piece that starts outside the shard"),
+    ("lenient:PlansWhatIsNotTiled", "PLAN-REFUSE", "padding over a piece"),
+    ("lenient:PlansWhatIsMisheld", "PLAN-REFUSE", "a holder that holds nothing"),
+    ("lenient:PlansWhatIsMisheld", "PLAN-REFUSE", "a replica that no piece names"),
+    ("lenient:PlansWhatIsMisheld", "PLAN-REFUSE", "one location holds an element twice"),
+    ("lenient:PlansWhatIsMisheld", "PLAN-REFUSE", "holders of one element with two scales"),
+    ("lenient:PlansWhatIsMisscaled", "PLAN-REFUSE", "a negative shard offset"),
+    ("lenient:PlansWhatIsMisscaled", "PLAN-REFUSE", "a scale of zero"),
+    ("lenient:PlansWhatIsMisscaled", "PLAN-REFUSE", "an infinite scale"),
+    ("lenient:PlansWhatIsMisscaled", "PLAN-REFUSE", "a scale that is no number"),
     ("lenient:ComparesSizes", "PLAN-REFUSE", "equal sizes, transposed shapes"),
     ("lenient:ComparesSizes", "PLAN-REFUSE", "an axis of extent 1 more"),
     ("lenient:TakesLargerSources", "PLAN-REFUSE", "one row more in the source"),
-    ("lenient:CrashesOnBadMaps", "PLAN-REFUSE", "a piece that ends outside the full tensor"),
-    ("layouts:TakesFlatPiecesForIntervals", "PLAN-HONEST", "even elements, then odd ones"),
-    ("layouts:TakesFlatPiecesForIntervals", "PLAN-HONEST", "rows to even elements, then odd ones"),
-    ("layouts:TakesFlatPiecesForIntervals", "PLAN-HONEST", "a diagonal, and what is beside it"),
+    ("lenient:CrashesOnBadMapsToPlan", "PLAN-REFUSE", "a piece that ends outside the full tensor"),
+    ("unchecked:TakesFlatPiecesForIntervals", "PLAN-HONEST", "even elements, then odd ones"),
+    (
+        "unchecked:TakesFlatPiecesForIntervals",
+        "PLAN-HONEST",
+        "rows to even elements, then odd ones",
+    ),
+    ("unchecked:TakesFlatPiecesForIntervals", "PLAN-HONEST", "a diagonal, and what is beside it"),
     ("layouts:JoinsPieces", "PLAN-HONEST", "pieces interleaved in the shard"),
     ("layouts:NeedsAxesOfTheTensor", "PLAN-HONEST", "a piece of more axes than the tensor"),
     ("layouts:NeedsAxesOfTheTensor", "PLAN-HONEST", "a piece of fewer axes than the tensor"),
-    ("layouts:TakesShardsForPacked", "PLAN-HONEST", "a piece transposed in the full tensor"),
+    ("unchecked:TakesShardsForPacked", "PLAN-HONEST", "a piece transposed in the full tensor"),
     (
-        "layouts:TakesShardsForPacked",
+        "unchecked:TakesShardsForPacked",
         "PLAN-HONEST",
         "an axis of extent 1 with a stride of its own",
     ),
-    ("choices:IgnoresAxesLimit", "PLAN-LIMIT", EVEN),
-    ("choices:IgnoresPiecesLimit", "PLAN-LIMIT", EVEN),
-    ("choices:IgnoresSegmentsLimit", "PLAN-LIMIT", EVEN),
+    ("choices:IgnoresTheAxesLimit", "PLAN-LIMIT", EVEN),
+    ("choices:IgnoresThePiecesLimit", "PLAN-LIMIT", EVEN),
+    ("choices:IgnoresTheSegmentsLimit", "PLAN-LIMIT", EVEN),
     ("choices:AllowsOneSegmentMore", "PLAN-LIMIT", EVEN),
     ("choices:ShortensPlans", "PLAN-LIMIT", EVEN),
     ("choices:PlansOtherwiseWithinLimits", "PLAN-LIMIT", EVEN),
     ("choices:CrashesAtLimits", "PLAN-LIMIT", EVEN),
     ("plans:CopiesEachElement", "PLAN-TOPOLOGY", COPIES),
-    ("extremes:KeepsBytesOfOffsets", "PLAN-TOPOLOGY", "split to whole, same processes"),
+    ("extremes:KeepsOneByteOfOffsets", "PLAN-TOPOLOGY", "split to whole, same processes"),
     ("extremes:RefusesManyElements", "PLAN-TOPOLOGY", EVEN),
     ("plans:CopiesEachElement", "PLAN-MERGED", COPIES),
     ("plans:CutsInHalves", "PLAN-MERGED", "column blocks, 4 to 2 (F45)"),
@@ -98,7 +101,7 @@ FAULTS = [
     ("documents:DropsShardSizes", "PLAN-TRIP", EVEN),
     ("documents:SortsSegments", "PLAN-TRIP", "blocks out of order"),
     ("documents:ForgetsMovedElements", "PLAN-TRIP", EVEN),
-    ("documents:RoundsLargeNumbers", "PLAN-TRIP", "offsets beyond 2^53"),
+    ("documents:RoundsNumbersOfPlans", "PLAN-TRIP", "offsets beyond 2^53"),
 ]
 
 
@@ -106,17 +109,7 @@ FAULTS = [
 def test_a_faulty_planner_is_noticed_in_this_case(
     judge: Judge, name: str, requirement: str, case: str
 ) -> None:
-    assert judge.outcome(f"faulty.{name}", requirement, case) is Outcome.VIOLATED
-
-
-@pytest.mark.parametrize(("requirement", "case"), sorted({fault[1:] for fault in FAULTS}))
-def test_the_reference_has_no_fault_in_this_case(judge: Judge, requirement: str, case: str) -> None:
-    assert judge.outcome("reference", requirement, case) is Outcome.CONFORMANT
-
-
-def test_every_requirement_of_plans_has_a_fault_that_is_noticed() -> None:
-    ids = {id_ for id_ in REQUIREMENTS if id_.startswith("PLAN-")}
-    assert {requirement for _, requirement, _ in FAULTS} == ids
+    judge.assert_notices(name, requirement, case)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +126,7 @@ def test_every_requirement_of_plans_has_a_fault_that_is_noticed() -> None:
 def test_an_answer_that_is_no_holder_must_be_refused(
     judge: Judge, name: str, answer: object
 ) -> None:
-    text = judge.violation(f"faulty.choices:{name}", "PLAN-HOLDER", REPLICAS)
+    text = judge.violation(f"choices:{name}", "PLAN-HOLDER", REPLICAS)
     said = f"the answer {answer!r} must raise InvalidReplicaPolicyError, got a plan"
     assert text.startswith(said)
 
@@ -143,11 +136,11 @@ def test_an_answer_that_is_no_holder_must_be_refused(
     [
         ("layouts:TreatsPaddingAsData", "PLAN-TILE", PADDED, "PLAN-TILE padding written: "),
         ("layouts:TreatsPaddingAsData", "PLAN-SOURCE", PADDED, "PLAN-SOURCE padding read: "),
-        ("plans:RepeatsFirstSegment", "PLAN-TILE", COPIES, "PLAN-TILE written twice: "),
-        ("layouts:KeepsRowStrides", "PLAN-BOUNDS", "uneven on both axes", "outside the source"),
+        ("plans:RepeatsTheFirstSegment", "PLAN-TILE", COPIES, "PLAN-TILE written twice: "),
+        ("unchecked:KeepsRowStrides", "PLAN-BOUNDS", "uneven on both axes", "outside the source"),
         ("extremes:WritesOneEarlier", "PLAN-BOUNDS", COPIES, "at address -1: written by segment 0"),
-        ("plans:CountsLocationsFromOne", "PLAN-BOUNDS", EVEN, "writes target location 4; "),
-        ("plans:CopiesBackwards", "PLAN-BOUNDS", EVEN, "PLAN-BOUNDS malformed segment: "),
+        ("plans:CountsTargetsFromOne", "PLAN-BOUNDS", EVEN, "writes target location 4; "),
+        ("plans:CopiesFromTheEnd", "PLAN-BOUNDS", EVEN, "PLAN-BOUNDS malformed segment: "),
         (
             "choices:ReadsTheHolderBehind",
             "PLAN-HOLDER",
@@ -161,7 +154,7 @@ def test_an_answer_that_is_no_holder_must_be_refused(
             "the selector was asked where there is no choice: [(3,), ",
         ),
         (
-            "lenient:IgnoresScales",
+            "lenient:IgnoresScalesOfMaps",
             "PLAN-SCALE",
             "unequal scales",
             "unequal scales: must be refused with UnsupportedLayoutError, but was accepted, "
@@ -223,7 +216,7 @@ def test_an_answer_that_is_no_holder_must_be_refused(
             "max_ndim=2 gives another plan than the default limits",
         ),
         (
-            "plans:CutsOuterAxis",
+            "plans:CutsTheOuterAxis",
             "PLAN-TOPOLOGY",
             "columns to rows (F43)",
             "32 segments with extents multiplied by 8, 256 by 64",
@@ -241,31 +234,31 @@ def test_an_answer_that_is_no_holder_must_be_refused(
 def test_what_is_wrong_with_a_plan_is_said(
     judge: Judge, name: str, requirement: str, case: str, said: str
 ) -> None:
-    assert said in judge.violation(f"faulty.{name}", requirement, case)
+    assert said in judge.violation(name, requirement, case)
 
 
 @pytest.mark.parametrize(
     ("name", "requirement", "case"),
     [
-        ("plans:SaysNoSizes", "PLAN-BOUNDS", EVEN),
-        ("lenient:TakesBoxesOnly", "PLAN-SCALE", "equal scales"),
-        ("lenient:TakesBoxesOnly", "PLAN-SCALE", "unequal scales"),
-        ("lenient:TakesBoxesOnly", "PLAN-HONEST", "a piece of more axes than the tensor"),
-        ("lenient:RefusesAsUnsupported", "PLAN-REFUSE", "the last element is missing"),
-        ("lenient:RefusesAsUnsupported", "PLAN-REFUSE", "equal sizes, transposed shapes"),
+        ("allowed:SaysNoSizes", "PLAN-BOUNDS", EVEN),
+        ("allowed:TakesBoxesOnly", "PLAN-SCALE", "equal scales"),
+        ("allowed:TakesBoxesOnly", "PLAN-SCALE", "unequal scales"),
+        ("allowed:TakesBoxesOnly", "PLAN-HONEST", "a piece of more axes than the tensor"),
+        ("allowed:RefusesAsUnsupported", "PLAN-REFUSE", "the last element is missing"),
+        ("allowed:RefusesAsUnsupported", "PLAN-REFUSE", "equal sizes, transposed shapes"),
     ],
 )
 def test_what_a_planner_may_do_is_no_violation(
     judge: Judge, name: str, requirement: str, case: str
 ) -> None:
-    assert judge.outcome(f"faulty.{name}", requirement, case) is Outcome.CONFORMANT
+    assert judge.outcome(name, requirement, case) is Outcome.CONFORMANT
 
 
 @pytest.mark.parametrize(("requirement", "case"), [("PLAN-HOLDER", REPLICAS), ("PLAN-LIMIT", EVEN)])
 def test_an_option_is_judged_only_where_it_is_claimed(
     judge: Judge, requirement: str, case: str
 ) -> None:
-    outcome = judge.outcome("faulty.choices:NoOptions", requirement, case)
+    outcome = judge.outcome("allowed:NoOptions", requirement, case)
     assert outcome is Outcome.NOT_CLAIMED
 
 
@@ -279,6 +272,6 @@ def test_segments_that_continue_each_other_on_one_side_only_may_stay_apart(
 
 
 def test_a_planner_that_visits_every_element_runs_past_its_deadline(judge: Judge) -> None:
-    name = "faulty.extremes:VisitsElements"
+    name = "extremes:VisitsElements"
     text = judge.violation(name, "PLAN-SYMBOLIC", SYMBOLIC, deadline=2.0)
     assert "no answer within 2.0 s" in text

@@ -41,24 +41,24 @@ WAYS = {
 def test_payload_is_seen_whatever_way_it_goes_or_is_not_observable(
     judge: Judge, name: str, requirement: str
 ) -> None:
-    assert judge.outcome(f"faulty.wires:{name}", "EXEC-EXACT", SQUARE) is Outcome.CONFORMANT
-    assert judge.outcome(f"faulty.wires:{name}", requirement, SQUARE) is WAYS[name]
+    assert judge.outcome(f"ways:{name}", "EXEC-EXACT", SQUARE) is Outcome.CONFORMANT
+    assert judge.outcome(f"ways:{name}", requirement, SQUARE) is WAYS[name]
 
 
 def test_what_the_tap_could_not_see_is_told(judge: Judge) -> None:
-    (finding,) = judge.findings("faulty.wires:ByStore", "EXEC-STATS", SQUARE)
+    finding, *_ = judge.findings("ways:ByStore", "EXEC-STATS", SQUARE)
     assert finding.record.reason == (
         "process 0 got at least 12 bytes from others, of which 0 were seen on the wire"
     )
-    (finding,) = judge.findings("faulty.wires:ByReduction", "EXEC-STATS", SQUARE)
+    finding, *_ = judge.findings("ways:ByReduction", "EXEC-STATS", SQUARE)
     assert finding.record.reason == "the tap can't tell to whom the bytes of one all_reduce went"
 
 
 FAULTS = [
-    ("wires:SaysThatLocalBytesAreSent", "EXEC-STATS", PARTLY, "sent_bytes 0, got 8"),
-    ("wires:SaysNoLocalBytes", "EXEC-STATS", PARTLY, "local_copy_bytes 8, got 0"),
-    ("wires:SaysNothingReceived", "EXEC-STATS", PARTLY, "received_bytes 4, got 0"),
-    ("analyses:CountsLocalBytesAsSent", "EXEC-STATS", PARTLY, "local_copy_bytes 8, got 0"),
+    ("statistics:ReturnsOneByteMoreSent", "EXEC-STATS", PARTLY, "sent_bytes 0, got 1"),
+    ("statistics:ReturnsOneByteMoreCopied", "EXEC-STATS", PARTLY, "local_copy_bytes 8, got 9"),
+    ("statistics:ReturnsOneByteMoreReceived", "EXEC-STATS", PARTLY, "received_bytes 4, got 5"),
+    ("statistics:CountsLocalBytesAsSent", "EXEC-STATS", PARTLY, "local_copy_bytes 8, got 0"),
 ]
 
 
@@ -66,7 +66,7 @@ FAULTS = [
 def test_statistics_that_the_wire_and_the_buffers_do_not_show_are_named(
     judge: Judge, name: str, requirement: str, at: str, wrong: str
 ) -> None:
-    text = judge.violation(f"faulty.{name}", requirement, at)
+    text = judge.violation(name, requirement, at)
     assert "on the wire and in the buffers were " in text
     assert wrong in text
     assert judge.outcome("reference", requirement, at) is Outcome.CONFORMANT
@@ -74,12 +74,15 @@ def test_statistics_that_the_wire_and_the_buffers_do_not_show_are_named(
 
 @pytest.mark.parametrize(
     ("name", "wrong"),
-    [("SaysNoRounds", "rounds 1, got 0"), ("SendsHalves", "rounds 2, got 1")],
+    [
+        ("statistics:ReturnsRoundsOfSendersOnly", "rounds 1, got 0"),
+        ("ways:SendsHalves", "rounds 2, got 1"),
+    ],
 )
 def test_rounds_are_the_most_messages_to_or_from_one_peer(
     judge: Judge, name: str, wrong: str
 ) -> None:
-    assert wrong in judge.violation(f"faulty.wires:{name}", "EXEC-STATS", TO_ONE)
+    assert wrong in judge.violation(name, "EXEC-STATS", TO_ONE)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +96,7 @@ def test_rounds_are_the_most_messages_to_or_from_one_peer(
 def test_a_report_of_other_pairs_than_the_wire_has_is_noticed(
     judge: Judge, name: str, at: str
 ) -> None:
-    assert "bytes and messages per pair" in judge.violation(f"faulty.{name}", "ANALYZE-WIRE", at)
+    assert "bytes and messages per pair" in judge.violation(name, "ANALYZE-WIRE", at)
     assert judge.outcome("reference", "ANALYZE-WIRE", at) is Outcome.CONFORMANT
 
 

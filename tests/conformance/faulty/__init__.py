@@ -1,1 +1,0 @@
-"""Implementations with one fault each: the reference, and what goes wrong around it."""
