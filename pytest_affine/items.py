@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from collections.abc import Iterator
@@ -13,16 +12,13 @@ import pytest
 from pytest_affine.contract.cases import Case
 from pytest_affine.contract.examination import Finding, examine
 from pytest_affine.contract.manifest import REQUIREMENTS
-from pytest_affine.contract.outcomes import Outcome
+from pytest_affine.contract.outcomes import Outcome, Record
 from pytest_affine.contract.suite import DRAWN, SuiteTest
 
 if TYPE_CHECKING:
     from pytest_affine.session import Certification
 
-__all__ = ["PROPERTY", "SuiteFile", "SuiteItem"]
-
-PROPERTY = "pytest_affine"
-"""Name of the property of a report that holds an item's record."""
+__all__ = ["SuiteFile", "SuiteItem"]
 
 
 class SuiteFile(pytest.File):
@@ -51,7 +47,10 @@ class SuiteItem(pytest.Item):
         super().__init__(**kwargs)
         self.test = test
         self.case = case
+        self.record: Record | None = None
         self.extra_keyword_matches.add(test.requirement)
+        name = test.record_name(DRAWN if case is None else case.name)
+        self.user_properties += [("requirement", test.requirement), ("case", name)]
 
     @property
     def certification(self) -> Certification:
@@ -65,9 +64,10 @@ class SuiteItem(pytest.Item):
         finding = examine(
             self.test, self.case, certification.implementation, certification.examination
         )
-        record = finding.record
-        self.user_properties.append((PROPERTY, json.dumps(record.to_dict())))
+        self.record = record = finding.record
         if record.outcome in (Outcome.VIOLATED, Outcome.ADAPTER_ERROR):
+            if waiver := certification.recording.waived(record.requirement, record.case):
+                pytest.xfail(f"{waiver}: {record.reason}")
             if REQUIREMENTS[record.requirement].must:
                 raise SuiteFailure(finding)
             pytest.xfail(f"a SHOULD: {record.reason}")
@@ -94,6 +94,10 @@ class SuiteItem(pytest.Item):
         ]
         if finding.case is not None:
             lines += ["", "replay:", f"  {self._replay(finding.case)}"]
+            lines += [
+                "or, for a script to report, with the case from there:",
+                f"  {self._script()}",
+            ]
         return "\n".join(lines)
 
     def _replay(self, case: Case) -> str:
@@ -108,6 +112,14 @@ class SuiteItem(pytest.Item):
             f"--affine-case={case.to_line()}",
         ]
         return shlex.join(arguments)
+
+    def _script(self) -> str:
+        options = self.certification.options
+        return (
+            f"python -m pytest_affine replay CASE --implementation={self.certification.name} "
+            f"--requirement={self.test.requirement} --ranks={options.num_ranks} "
+            f"--backend={options.backend} --script=show.py"
+        )
 
 
 class SuiteFailure(Exception):  # noqa: N818 - a finding on its way to the report

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -45,6 +46,10 @@ class Options:
         seed: seed of everything that is drawn.
         num_examples: how many cases each property test draws.
         case: the one case to judge, if one was given.
+        mutants: the only mutants to try, as ids or `module:attribute`; all if it is empty, and none
+            if it is None.
+        certificate: the file that a certificate is written to.
+        waivers: the file of waivers, if one was given.
     """
 
     num_ranks: int
@@ -55,6 +60,9 @@ class Options:
     seed: int
     num_examples: int
     case: Case | None
+    mutants: tuple[str, ...] | None
+    certificate: Path | None
+    waivers: Path | None
 
 
 def read_options(config: pytest.Config) -> Options:
@@ -69,6 +77,9 @@ def read_options(config: pytest.Config) -> Options:
         seed=_number(config, "affine_seed", int, 0, least=0, most=2**63 - 1),
         num_examples=_number(config, "affine_examples", int, DEFAULT_EXAMPLES, least=1, most=10**6),
         case=_case(config.getoption("affine_case")),
+        mutants=_mutants(config),
+        certificate=_path(config, "affine_certificate"),
+        waivers=_path(config, "affine_waivers"),
     )
 
 
@@ -115,6 +126,18 @@ def _number(
         noun = "an integer" if kind is int else "a number"
         raise pytest.UsageError(f"{option} must be {noun} from {least} to {most}, got {text!r}")
     return value
+
+
+def _path(config: pytest.Config, name: str) -> Path | None:
+    text: str | None = config.getoption(name)
+    return None if text is None else config.invocation_params.dir / text
+
+
+def _mutants(config: pytest.Config) -> tuple[str, ...] | None:
+    named: list[str] | None = config.getoption("affine_mutant")
+    if named is not None:
+        return tuple(named)
+    return () if config.getoption("affine_mutants") else None
 
 
 def _case(text: str | None) -> Case | None:

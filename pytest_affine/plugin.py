@@ -6,7 +6,11 @@ import pytest
 
 __all__: list[str] = []
 
-pytest_plugins = ["pytest_affine.fixtures.ranks", "pytest_affine.launched"]
+pytest_plugins = [
+    "pytest_affine.fixtures.ranks",
+    "pytest_affine.fixtures.probe",
+    "pytest_affine.launched",
+]
 
 DEFAULT_RANKS = 4
 DEFAULT_TIMEOUT = 30.0
@@ -68,6 +72,35 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="JSON",
         help="judge this case only, as a failure prints it",
     )
+    group.addoption(
+        "--affine-mutants",
+        action="store_true",
+        default=None,
+        help="also run the suite against faulty variants of what is certified, "
+        "and fail unless it notices each",
+    )
+    group.addoption(
+        "--affine-mutant",
+        action="append",
+        metavar="ID",
+        help="try this mutant only, or those of module:attribute (may be given several times)",
+    )
+    group.addoption(
+        "--affine-certificate",
+        metavar="PATH",
+        help="write a certificate of what was judged to this file",
+    )
+    group.addoption(
+        "--affine-waivers",
+        metavar="PATH",
+        help="what is known not to hold (default: affine-waivers.toml in the root folder, if any)",
+    )
+    group.addoption(
+        "--affine-mutate",
+        metavar="MODULE:FUNCTION[=METHOD]",
+        help="run these tests again with each mutant of a function that does what a method of "
+        "pytest_affine.Implementation does, and print the faults that they never notice",
+    )
     parser.addini("affine_certify", "implementation that a plain run of pytest certifies")
     parser.addini("affine_timeout", "default of --affine-timeout")
     parser.addini("affine_devices", "default of --affine-devices")
@@ -81,6 +114,10 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_affine.session import configure
 
         configure(config, _certified(config))
+    if (target := config.getoption("affine_mutate")) is not None:
+        from pytest_affine.mutants.own_tests import configure_own_tests
+
+        configure_own_tests(config, target)
 
 
 def is_used(config: pytest.Config) -> bool:
@@ -103,4 +140,8 @@ RUNNING = (
     "affine_seed",
     "affine_examples",
     "affine_case",
+    "affine_mutants",
+    "affine_mutant",
+    "affine_certificate",
+    "affine_waivers",
 )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from pytest_affine.contract.outcomes import Outcome
 from pytest_affine.contract.verdict import Judgement, Verdict
-from pytest_affine.options import Options
 
-__all__ = ["header_line", "summary_lines"]
+if TYPE_CHECKING:
+    from pytest_affine.options import Options
+
+__all__ = ["HEAD", "header_line", "row_of", "share_text", "summary_lines", "table"]
 
 
 def header_line(name: str, version: str, options: Options) -> str:
@@ -23,7 +26,7 @@ def header_line(name: str, version: str, options: Options) -> str:
 def summary_lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
     """The table of requirements and each profile's verdict, as lines."""
     for verdict in verdicts:
-        yield from _table([HEAD, *map(_row, verdict.judgements)])
+        yield from table([HEAD, *map(row_of, verdict.judgements)])
         yield ""
         yield from _verdict_lines(verdict)
 
@@ -31,7 +34,8 @@ def summary_lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
 HEAD = ("requirement", "outcome", "cases", "inputs", "shares")
 
 
-def _row(judgement: Judgement) -> tuple[str, ...]:
+def row_of(judgement: Judgement) -> tuple[str, ...]:
+    """The cells of a requirement, below those of `HEAD`."""
     row = judgement.requirement
     return (
         row.id if row.must else f"{row.id} (should)",
@@ -43,22 +47,22 @@ def _row(judgement: Judgement) -> tuple[str, ...]:
 
 
 def _shares(judgement: Judgement) -> str:
-    """Counts per outcome; what was drawn and turned away is named beside them."""
-    parts = [f"{count} {outcome.value}" for outcome, count in _ordered(judgement.shares())]
+    """Counts per outcome; numbers measured, and what was drawn and turned away, are beside them."""
+    parts = [f"{count} {outcome.value}" for outcome, count in judgement.shares().items()]
     refused = sum(record.num_refused for record in judgement.records)
     withheld = sum(record.num_withheld for record in judgement.records)
+    measured = (r.reason for r in judgement.records if r.outcome is Outcome.CONFORMANT)
+    numbers = "; ".join(filter(None, dict.fromkeys(measured)))
+    parts += [f"measured: {numbers}"] if numbers else []
     parts += [f"{refused} drawn inputs refused"] if refused else []
     parts += [f"{withheld} drawn inputs withheld"] if withheld else []
     return ", ".join(parts)
 
 
-def _ordered(shares: Mapping[Outcome, int]) -> list[tuple[Outcome, int]]:
-    return [(outcome, shares[outcome]) for outcome in Outcome if outcome in shares]
-
-
-def _table(rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def table(rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Rows of as many cells, as lines whose columns are aligned."""
     rows = list(rows)
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         yield "  ".join(cells).rstrip()
@@ -67,14 +71,17 @@ def _table(rows: Iterable[Sequence[str]]) -> Iterator[str]:
 MAX_REASONS = 10
 
 
-def _verdict_lines(verdict: Verdict) -> Iterator[str]:
+def share_text(verdict: Verdict) -> str:
+    """The share of cases in each outcome, which stands beside every verdict."""
     shares = verdict.shares()
     total = sum(shares.values())
-    parts = (
-        f"{count / total:.1%} {outcome.value} ({count})" for outcome, count in _ordered(shares)
-    )
+    parts = (f"{count / total:.1%} {outcome.value} ({count})" for outcome, count in shares.items())
+    return f"of {total} cases: {', '.join(parts) if total else 'none'}"
+
+
+def _verdict_lines(verdict: Verdict) -> Iterator[str]:
     yield f"profile {verdict.profile}: {verdict.word.upper()}"
-    yield f"  of {total} cases: {', '.join(parts) if total else 'none'}"
+    yield f"  {share_text(verdict)}"
     yield from (f"  {reason}" for reason in verdict.reasons[:MAX_REASONS])
     if len(verdict.reasons) > MAX_REASONS:
         yield f"  and {len(verdict.reasons) - MAX_REASONS} more"
