@@ -6,16 +6,17 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from pytest_affine.commands import plan
+from pytest_affine.certificate.shape import DocumentError
+from pytest_affine.commands import merge, plan, render, replay, verify
 from pytest_affine.errors import AffineTransferError
 
 __all__ = ["main"]
 
-COMMANDS = {"plan": plan}
+COMMANDS = {"plan": plan, "replay": replay, "verify": verify, "merge": merge, "render": render}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit status: 0, or 2 for what can not be done as asked."""
+    """Run one command; returns the exit status: its own, or 2 for what can not be done as asked."""
     parser = argparse.ArgumentParser(prog="python -m pytest_affine")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
@@ -24,11 +25,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         described.set_defaults(run=command.run)
     given = parser.parse_args(arguments)
     try:
-        given.run(given)
-    except AffineTransferError as error:
+        status: int | None = given.run(given)
+    except (AffineTransferError, DocumentError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    return 0
+    return status or 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""Judging one case again without pytest, and a script of its calls that needs no pytest-affine."""
