@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from pytest_affine.plans import (
         PlanBudget,
+        RankPlan,
         ReplicaPart,
         ReplicaRequest,
         StagingBudget,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         TransferSegment,
         TransferStats,
     )
+    from pytest_affine.probe import Probe
     from pytest_affine.reference.balancing import balanced_split
     from pytest_affine.reference.planner import plan_transfer
     from pytest_affine.reference.policies import (
@@ -60,6 +62,7 @@ _HOMES = {
     "maps": ("AffinePiece", "Padding", "ParamAffineMap", "maps_from_dict", "maps_to_dict"),
     "plans": (
         "PlanBudget",
+        "RankPlan",
         "ReplicaPart",
         "ReplicaRequest",
         "StagingBudget",
@@ -69,6 +72,7 @@ _HOMES = {
         "TransferSegment",
         "TransferStats",
     ),
+    "probe": ("Probe",),
     "reference.balancing": ("balanced_split",),
     "reference.planner": ("plan_transfer",),
     "reference.policies": (
@@ -92,6 +96,8 @@ __all__ = [
     "ParamAffineMap",
     "PlanBudget",
     "PlanLimitError",
+    "Probe",
+    "RankPlan",
     "ReplicaPart",
     "ReplicaPolicy",
     "ReplicaRequest",

@@ -16,6 +16,9 @@ from pytest_affine.ranks.failures import type_name
 
 __all__ = ["place", "ranks_of", "refuse_test_case", "run_body"]
 
+CONTROLLING = frozenset({MARKER, "affine_probe"})
+"""Fixtures with which a test's body stays in the controller and runs functions on ranks."""
+
 _STAYING = ("cache", "monkeypatch", "pytestconfig", "pytester", "recwarn", "request", "subtests")
 _STAYING_KINDS = ("cap", "record_")
 """pytest's fixtures that act on the process in which they were made, and how some begin."""
@@ -33,7 +36,7 @@ def ranks_of(item: pytest.Item) -> AffineRanks:
 def run_body(item: pytest.Function) -> bool | None:
     """Run a marked test's body on its ranks; None if it takes the ranks as a fixture instead."""
     arguments = _arguments(item)
-    if MARKER in arguments:
+    if CONTROLLING & arguments.keys():
         return None
     if trouble := _trouble(item, arguments):
         pytest.fail(trouble, pytrace=False)
