@@ -1,11 +1,13 @@
 """Every example of README and docs is run.
 
 A `python` block whose first line is a comment with a file name is written to that file and run.
-Of a `console` block each line that begins with `$ ` is run; what follows must be in its output, in
-that order, where `...` stands for any lines and `*` for any characters.
+Of a `console` block each line that begins with `$ ` is run, all of the block in one folder; what
+follows must be in its output, in that order, where `...` stands for any lines and `*` for any
+characters.
 """
 
 import fnmatch
+import importlib
 import os
 import re
 import shlex
@@ -40,11 +42,10 @@ def named_files(page):
 
 
 def commands(page):
-    """(command, lines of its output) of the page's console blocks."""
+    """Of each of the page's console blocks, every (command, lines of its output)."""
     for text in blocks(page, "console"):
-        for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
-            command, *lines = part.splitlines()
-            yield command, lines
+        parts = re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]
+        yield [(command, lines) for command, *lines in map(str.splitlines, parts)]
 
 
 def assert_printed(lines, output):
@@ -66,9 +67,9 @@ def assert_printed(lines, output):
 
 
 EXAMPLES = [
-    pytest.param(page, command, lines, id=f"{page.stem}: {command[:60]}")
+    pytest.param(page, block, id=f"{page.stem}: {block[0][0][:60]}")
     for page in PAGES
-    for command, lines in commands(page)
+    for block in commands(page)
 ]
 
 
@@ -76,23 +77,29 @@ def test_there_are_examples():
     assert len(EXAMPLES) >= 4
 
 
-@pytest.mark.parametrize(("page", "command", "lines"), EXAMPLES)
-def test_a_command_prints_what_the_page_says(page, command, lines, tmp_path):
+@pytest.mark.parametrize(("page", "block"), EXAMPLES)
+def test_a_command_prints_what_the_page_says(page, block, tmp_path):
     for name, text in named_files(page).items():
         (tmp_path / name).write_text(text)
     (tmp_path / "my_faulty.py").write_text(faulty_planner())
+    for command, lines in block:
+        assert lines, f"{page.name}: {command} shows no output"
+        assert_printed(lines, output_of(command, tmp_path))
+
+
+def output_of(command, folder):
+    """What a command prints that is run there."""
     scripts = Path(sys.executable).parent
     result = subprocess.run(
         [str(scripts / (words := shlex.split(command))[0]), *words[1:]],
-        cwd=tmp_path,
+        cwd=folder,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "80"},
         capture_output=True,
         text=True,
         timeout=DEADLINE,
         check=False,
     )
-    assert lines, f"{page.name}: {command} shows no output"
-    assert_printed(lines, result.stdout + result.stderr)
+    return result.stdout + result.stderr
 
 
 def faulty_planner():
@@ -106,16 +113,17 @@ def faulty_planner():
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_python_block_is_a_file_that_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
     for name, text in named_files(page).items():
         (tmp_path / name).write_text(text)
         exec(compile(text, name, "exec"), {"__name__": name.removesuffix(".py")})
 
 
-def test_the_page_of_requirements_is_what_the_manifest_says(monkeypatch):
+@pytest.mark.parametrize("module", ["requirements_page", "mutants_page"])
+def test_a_generated_page_is_what_its_table_says(module, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "docs")
-    from requirements_page import PAGE, render
-
-    assert PAGE.read_text() == render(), "run: python docs/requirements_page.py"
+    page = importlib.import_module(module)
+    assert page.PAGE.read_text() == page.render(), f"run: python docs/{module}.py"
 
 
 def test_every_fault_that_a_case_names_is_on_the_page_of_faults():
