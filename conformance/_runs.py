@@ -201,15 +201,15 @@ def execute_share(
     dtypes = {name: both if len(both) > 1 else both[0] for name, both in dtypes.items()}
     if not share.batch.plans:
         dtypes = dict.fromkeys(dtypes, next(iter(dtypes.values())))
-    options = {"cast": True} if share.batch.casts else {}
+    options = {"budget": share.batch.budget, "group": group}
+    casts = {"cast": True} if share.batch.casts else {}
     stats: TransferStats = resident.execute_transfers(
         share.batch.plans,
         *tensors,
         share.batch.endpoints,
         dtype=one_or_each(dtypes),
-        budget=share.batch.budget,
-        group=group,
-        **options,
+        **resident.taken("execute_transfers", **options),
+        **casts,
     )
     return stats
 
@@ -285,13 +285,7 @@ def _exchanges(
     ):
         mark = tap.mark()
         with suppress(AffineTransferError):
-            resident.execute_transfers(
-                {},
-                sources,
-                {},
-                endpoints,
-                dtype=torch.float32,
-                budget=budget,
-                group=dist.group.WORLD,
-            )
+            options = {"budget": budget, "group": dist.group.WORLD}
+            taken = resident.taken("execute_transfers", **options)
+            resident.execute_transfers({}, sources, {}, endpoints, dtype=torch.float32, **taken)
         yield tuple(tap.events_since(mark))

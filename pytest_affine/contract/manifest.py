@@ -403,7 +403,7 @@ _ROWS = (
         "STATS-EQUAL",
         "`expected_stats` equals the statistics that the executor returns, for every field and "
         "process.",
-        "execute_transfers analyze_transfers expected_stats",
+        "execute_transfers[budget] analyze_transfers expected_stats",
         needs="EXEC-EXACT",
     ),
     _requirement(
@@ -415,7 +415,7 @@ _ROWS = (
     _requirement(
         "ANALYZE-WIRE",
         "Bytes and messages of each pair are what was seen on the wire, the exchange apart.",
-        "analyze_transfers execute_transfers",
+        "analyze_transfers execute_transfers[budget]",
         needs="EXEC-EXACT",
     ),
     _requirement(

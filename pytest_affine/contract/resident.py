@@ -53,6 +53,11 @@ class Resident:
         owner = self.implementation if name in self._claims else self._substitute
         return _checked(name, getattr(owner, name))
 
+    def taken(self, method: str, **options: Any) -> dict[str, Any]:
+        """Those of the options that the method takes."""
+        known = self._claims.get(method, options)
+        return {name: value for name, value in options.items() if name in known}
+
 
 def _checked(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:

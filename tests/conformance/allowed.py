@@ -52,6 +52,15 @@ class NoPathOption(Reference):
         return report
 
 
+class NoExecutionOptions(Reference):
+    def execute_transfers(  # type: ignore[override]
+        self, plans: Any, source_buffers: Any, target_buffers: Any, endpoints: Any, *, dtype: Any
+    ) -> Any:
+        return super().execute_transfers(
+            plans, source_buffers, target_buffers, endpoints, dtype=dtype
+        )
+
+
 class HasNoRounds(Reference):
     def execute_transfers(self, *args: Any, **options: Any) -> Any:
         return replace(super().execute_transfers(*args, **options), rounds=None)

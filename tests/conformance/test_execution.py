@@ -147,6 +147,18 @@ def test_what_cannot_be_executed_here_is_not_run(
     assert (finding.record.outcome, finding.record.reason) == (Outcome.NOT_RUN, reason)
 
 
+@pytest.mark.parametrize("requirement", ["EXEC-EXACT", "EXEC-STATS", "DIGEST-REJECT"])
+def test_options_that_an_executor_does_not_have_are_not_given(
+    judge: Judge, requirement: str
+) -> None:
+    assert judge.outcome("allowed:NoExecutionOptions", requirement) is Outcome.CONFORMANT
+
+
+@pytest.mark.parametrize("requirement", ["STATS-EQUAL", "ANALYZE-WIRE", "EXEC-BUDGET"])
+def test_an_executor_without_budget_is_not_held_to_one(judge: Judge, requirement: str) -> None:
+    assert judge.outcome("allowed:NoExecutionOptions", requirement) is Outcome.NOT_CLAIMED
+
+
 def test_an_error_that_the_adapter_raises_itself_is_its_own(judge: Judge) -> None:
     case = "a missing source buffer"
     assert judge.outcome("allowed:RefusesItself", "EXEC-REFUSE", case) is Outcome.ADAPTER_ERROR
