@@ -5,6 +5,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 import torch  # noqa: F401 - a session within this one would import it and drop it again
+from marks import long
 
 import pytest_affine.multirank.marked  # noqa: F401 - as torch
 
@@ -584,7 +585,7 @@ def test_passes():
 
 
 @pytest.mark.parametrize(
-    "dist", ["load", "loadscope", "loadfile", "loadgroup", "worksteal", "each"]
+    "dist", ["load", *long("loadscope", "loadfile", "loadgroup", "worksteal", "each")]
 )
 def test_under_xdist_and_in_junit_xml_the_report_is_the_same(run, pytester, dist):
     workers = ("--tx=2*popen",) if dist == "each" else ("-n2",)

@@ -10,12 +10,13 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 import torch  # noqa: F401 - a session within this one would import it and drop it again
+from marks import long
 
 import pytest_affine.multirank.marked  # noqa: F401 - as torch
 from pytest_affine.ranks import Lessor
 from pytest_affine.ranks.backends import Device
 
-DISTS = ["load", "loadscope", "loadfile", "loadgroup", "worksteal", "each"]
+DISTS = ["load", *long("loadscope", "loadfile", "loadgroup", "worksteal", "each")]
 
 LOGGING = """
 import os, time

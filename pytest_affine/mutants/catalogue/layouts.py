@@ -1,255 +1,277 @@
-"""Mutants of the profile of layouts: describers and matchers."""
+"""LAYOUT-* and NAME-ONE: describers and matchers."""
 
 from __future__ import annotations
 
+from pytest_affine.mutants.catalogue.rows import mutant
 from pytest_affine.mutants.mutant import Mutant
 
 __all__ = ["LAYOUTS"]
 
-_DESCRIBERS = "pytest_affine.mutants.faults.layout_faults"
-_MATCHERS = "pytest_affine.mutants.faults.names"
-
-
-def _derives(id_: str, fault: str, sentence: str, origin: str = "") -> Mutant:
-    return Mutant(
-        id=f"layout-{id_}",
-        requirement="LAYOUT-DERIVE",
-        sentence=sentence,
-        fault=f"{_DESCRIBERS}:{fault}",
-        origin=origin,
-    )
-
-
-def _remembers(id_: str, fault: str, sentence: str, origin: str = "") -> Mutant:
-    return Mutant(
-        id=f"layout-{id_}",
-        requirement="LAYOUT-STATELESS",
-        sentence=sentence,
-        fault=f"{_DESCRIBERS}:{fault}",
-        origin=origin,
-    )
-
-
-def _matches(id_: str, fault: str, sentence: str, origin: str = "") -> Mutant:
-    return Mutant(
-        id=f"name-{id_}",
-        requirement="NAME-ONE",
-        sentence=sentence,
-        fault=f"{_MATCHERS}:{fault}",
-        origin=origin,
-    )
-
-
 LAYOUTS: tuple[Mutant, ...] = (
-    _derives(
-        "rounds-shares-to-grains",
-        "RoundsSharesToGrains",
+    mutant(
+        "LAYOUT-DERIVE",
+        "layout-rounds-shares-to-grains",
+        "layout_faults:RoundsSharesToGrains",
         "Rounds uneven shares down to a grain of 4.",
-        "F03",
+        origin="F03",
     ),
-    _derives(
-        "assembles-in-rank-order",
-        "AssemblesInRankOrder",
+    mutant(
+        "LAYOUT-DERIVE",
+        "layout-assembles-in-rank-order",
+        "layout_faults:AssemblesInRankOrder",
         "Lays the intervals of a flat group end to end in the order of ranks.",
-        "F05",
+        origin="F05",
     ),
-    _derives(
-        "cuts-outer-blocks-by-their-own-sizes",
-        "CutsOuterBlocksByTheirOwnSizes",
+    mutant(
+        "LAYOUT-DERIVE",
+        "layout-cuts-outer-blocks-by-their-own-sizes",
+        "layout_faults:CutsOuterBlocksByTheirOwnSizes",
         "Cuts a strided shard out of each outer block by that block's own size.",
-        "F06",
+        origin="F06",
     ),
-    _derives(
-        "keeps-row-strides",
-        "KeepsRowStrides",
+    mutant(
+        "LAYOUT-DERIVE",
+        "layout-keeps-row-strides",
+        "layout_faults:KeepsRowStrides",
         "Gives shards of columns the strides of the full tensor.",
-        "F08",
+        origin="F08",
     ),
-    _derives(
-        "cuts-through-heads",
-        "CutsThroughHeads",
+    mutant(
+        "LAYOUT-DERIVE",
+        "layout-cuts-through-heads",
+        "layout_faults:CutsThroughHeads",
         "Cuts a raw interval of rows where there are fewer KV heads than ranks.",
-        "F09",
+        origin="F09",
     ),
-    _derives(
-        "cuts-fused-in-equal-chunks",
-        "CutsFusedInEqualChunks",
+    mutant(
+        "LAYOUT-DERIVE",
+        "layout-cuts-fused-in-equal-chunks",
+        "layout_faults:CutsFusedInEqualChunks",
         "Cuts fused queries, keys and values into equal chunks.",
-        "F10",
+        origin="F10",
     ),
-    _derives(
-        "forgets-gate-and-up",
-        "ForgetsGateAndUp",
+    mutant(
+        "LAYOUT-DERIVE",
+        "layout-forgets-gate-and-up",
+        "layout_faults:ForgetsGateAndUp",
         "Cuts gate and up together as if they were one block of rows.",
-        "F11",
+        origin="F11",
     ),
-    _derives(
-        "finds-gate-and-up-in-rows",
-        "FindsGateAndUpInRows",
+    mutant(
+        "LAYOUT-DERIVE",
+        "layout-finds-gate-and-up-in-rows",
+        "layout_faults:FindsGateAndUpInRows",
         "Cuts plain rows as if they were gate and up.",
-        "F11",
+        origin="F11",
     ),
-    _derives(
-        "takes-slots-for-experts",
-        "TakesSlotsForExperts",
+    mutant(
+        "LAYOUT-DERIVE",
+        "layout-takes-slots-for-experts",
+        "layout_faults:TakesSlotsForExperts",
         "Takes the number of an expert on its rank for its number in the model.",
-        "F13",
+        origin="F13",
     ),
-    _derives(
-        "ignores-expert-tables",
-        "IgnoresExpertTables",
+    mutant(
+        "LAYOUT-DERIVE",
+        "layout-ignores-expert-tables",
+        "layout_faults:IgnoresExpertTables",
         "Takes experts to be contiguous, whatever the table says.",
-        "F13",
+        origin="F13",
     ),
-    _derives(
-        "declares-replicas",
-        "DeclaresReplicas",
+    mutant(
+        "LAYOUT-DERIVE",
+        "layout-declares-replicas",
+        "layout_faults:DeclaresReplicas",
         "Declares what data-parallel ranks share to be whole on each.",
-        "F14",
+        origin="F14",
     ),
-    _derives(
-        "takes-padding-for-rows",
-        "TakesPaddingForRows",
+    mutant(
+        "LAYOUT-DERIVE",
+        "layout-takes-padding-for-rows",
+        "layout_faults:TakesPaddingForRows",
         "Describes a vocabulary that has its padding for rows.",
-        "F15",
+        origin="F15",
     ),
-    _derives(
-        "forgets-padding-of-rows",
-        "ForgetsPaddingOfRows",
+    mutant(
+        "LAYOUT-DERIVE",
+        "layout-forgets-padding-of-rows",
+        "layout_faults:ForgetsPaddingOfRows",
         "Leaves the padding of a vocabulary out of its shards.",
-        "F15",
+        origin="F15",
     ),
-    _derives(
-        "cuts-what-does-not-divide",
-        "CutsWhatDoesNotDivide",
+    mutant(
+        "LAYOUT-DERIVE",
+        "layout-cuts-what-does-not-divide",
+        "layout_faults:CutsWhatDoesNotDivide",
         "Cuts unevenly where parts must be equal and can't be.",
     ),
-    _derives(
-        "keeps-groups",
-        "KeepsGroups",
+    mutant(
+        "LAYOUT-DERIVE",
+        "layout-keeps-groups",
+        "layout_faults:KeepsGroups",
         "Keeps the order of groups where a shard has its blocks end to end.",
     ),
-    _derives(
-        "starts-flat-groups-anew",
-        "StartsFlatGroupsAnew",
+    mutant(
+        "LAYOUT-DERIVE",
+        "layout-starts-flat-groups-anew",
+        "layout_faults:StartsFlatGroupsAnew",
         "Cuts a flat parameter as if its group began with it.",
     ),
-    _derives(
-        "ignores-the-order",
-        "IgnoresTheOrder",
+    mutant(
+        "LAYOUT-DERIVE",
+        "layout-ignores-the-order",
+        "layout_faults:IgnoresTheOrder",
         "Numbers ranks in the usual order of axes, whatever the layout's.",
     ),
-    _derives(
-        "takes-tensor-ranks-for-experts",
-        "TakesTensorRanksForExperts",
+    mutant(
+        "LAYOUT-DERIVE",
+        "layout-takes-tensor-ranks-for-experts",
+        "layout_faults:TakesTensorRanksForExperts",
         "Cuts experts over the tensor-parallel ranks of the other parameters.",
     ),
-    _derives(
-        "forgets-the-second-stage",
-        "ForgetsTheSecondStage",
+    mutant(
+        "LAYOUT-DERIVE",
+        "layout-forgets-the-second-stage",
+        "layout_faults:ForgetsTheSecondStage",
         "Describes tied parameters on their first stage only.",
     ),
-    _derives(
-        "gives-heads-in-turn",
-        "GivesHeadsInTurn",
+    mutant(
+        "LAYOUT-DERIVE",
+        "layout-gives-heads-in-turn",
+        "layout_faults:GivesHeadsInTurn",
         "Gives KV heads to ranks in turn where there are fewer heads than ranks.",
     ),
-    _derives("finds-no-replicas", "FindsNoReplicas", "Has each rank name itself only as a holder."),
-    _derives(
-        "scales-replicas", "ScalesReplicas", "Takes what several ranks hold to be parts of a sum."
+    mutant(
+        "LAYOUT-DERIVE",
+        "layout-finds-no-replicas",
+        "layout_faults:FindsNoReplicas",
+        "Has each rank name itself only as a holder.",
     ),
-    _remembers(
-        "remembers-blocks",
-        "RemembersBlocks",
+    mutant(
+        "LAYOUT-DERIVE",
+        "layout-scales-replicas",
+        "layout_faults:ScalesReplicas",
+        "Takes what several ranks hold to be parts of a sum.",
+    ),
+    mutant(
+        "LAYOUT-STATELESS",
+        "layout-remembers-blocks",
+        "layout_faults:RemembersBlocks",
         "Cuts rows into the blocks of what was described before.",
-        "F04",
+        origin="F04",
     ),
-    _remembers(
-        "remembers-by-name",
-        "RemembersByName",
+    mutant(
+        "LAYOUT-STATELESS",
+        "layout-remembers-by-name",
+        "layout_faults:RemembersByName",
         "Remembers the map of each name and shape, for one layout alone.",
     ),
-    _remembers(
-        "forgets-the-shape",
-        "ForgetsTheShape",
+    mutant(
+        "LAYOUT-STATELESS",
+        "layout-forgets-the-shape",
+        "layout_faults:ForgetsTheShape",
         "Remembers the map of each layout, name and kind, whatever the shape.",
     ),
-    _remembers(
-        "forgets-the-order",
-        "ForgetsTheOrder",
+    mutant(
+        "LAYOUT-STATELESS",
+        "layout-forgets-the-order",
+        "layout_faults:ForgetsTheOrder",
         "Remembers the map of each parameter and degrees, whatever the order of ranks.",
-        "F23",
+        origin="F23",
     ),
-    _remembers(
-        "forgets-stages",
-        "ForgetsStages",
+    mutant(
+        "LAYOUT-STATELESS",
+        "layout-forgets-stages",
+        "layout_faults:ForgetsStages",
         "Remembers the map of each layout and parameter, whatever its stages.",
-        "F23",
+        origin="F23",
     ),
-    _remembers(
-        "remembers-the-last-order",
-        "RemembersTheLastOrder",
+    mutant(
+        "LAYOUT-STATELESS",
+        "layout-remembers-the-last-order",
+        "layout_faults:RemembersTheLastOrder",
         "Numbers ranks in the order of the layout before.",
     ),
-    _remembers(
-        "refuses-second-stages",
-        "RefusesSecondStages",
+    mutant(
+        "LAYOUT-STATELESS",
+        "layout-refuses-second-stages",
+        "layout_faults:RefusesSecondStages",
         "Refuses what is on another stage than the parameter before.",
     ),
-    _matches(
-        "takes-local-for-global",
-        "TakesLocalNamesForGlobal",
+    mutant(
+        "NAME-ONE",
+        "name-takes-local-for-global",
+        "names:TakesLocalNamesForGlobal",
         "Matches what has the same local name.",
     ),
-    _matches(
-        "takes-local-experts-for-global",
-        "TakesLocalExpertsForGlobal",
+    mutant(
+        "NAME-ONE",
+        "name-takes-local-experts-for-global",
+        "names:TakesLocalExpertsForGlobal",
         "Matches experts of the same local number.",
-        "F13",
+        origin="F13",
     ),
-    _matches(
-        "takes-local-layers-for-global",
-        "TakesLocalLayersForGlobal",
+    mutant(
+        "NAME-ONE",
+        "name-takes-local-layers-for-global",
+        "names:TakesLocalLayersForGlobal",
         "Matches layers of the same local number.",
     ),
-    _matches(
-        "ignores-expert-tables",
-        "IgnoresExpertTables",
+    mutant(
+        "NAME-ONE",
+        "name-ignores-expert-tables",
+        "names:IgnoresExpertTables",
         "Takes experts to be contiguous, whatever the table says.",
-        "F13",
+        origin="F13",
     ),
-    _matches("matches-by-shape", "MatchesByShape", "Matches what has the same shape."),
-    _matches(
-        "finds-one-holder",
-        "FindsOneHolder",
+    mutant(
+        "NAME-ONE",
+        "name-matches-by-shape",
+        "names:MatchesByShape",
+        "Matches what has the same shape.",
+    ),
+    mutant(
+        "NAME-ONE",
+        "name-finds-one-holder",
+        "names:FindsOneHolder",
         "Finds the first of the ranks that hold parts of a tensor.",
-        "F19",
+        origin="F19",
     ),
-    _matches(
-        "looks-at-its-own-number",
-        "LooksAtItsOwnNumber",
+    mutant(
+        "NAME-ONE",
+        "name-looks-at-its-own-number",
+        "names:LooksAtItsOwnNumber",
         "Looks for a tensor on the source rank of the same number, where that has it.",
-        "F24",
+        origin="F24",
     ),
-    _matches("confuses-biases", "ConfusesBiases", "Takes biases for their weights."),
-    _matches(
-        "ignores-the-order-of-ranks",
-        "IgnoresTheOrderOfRanks",
+    mutant(
+        "NAME-ONE",
+        "name-confuses-biases",
+        "names:ConfusesBiases",
+        "Takes biases for their weights.",
+    ),
+    mutant(
+        "NAME-ONE",
+        "name-ignores-the-order-of-ranks",
+        "names:IgnoresTheOrderOfRanks",
         "Numbers the ranks of both sides in the usual order of axes, whatever the layout's.",
     ),
-    _matches(
-        "leaves-out-what-is-missing",
-        "LeavesOutWhatIsMissing",
+    mutant(
+        "NAME-ONE",
+        "name-leaves-out-what-is-missing",
+        "names:LeavesOutWhatIsMissing",
         "Matches what has the same name where names are missing or too many.",
     ),
-    _matches(
-        "ignores-surplus",
-        "IgnoresSurplus",
+    mutant(
+        "NAME-ONE",
+        "name-ignores-surplus",
+        "names:IgnoresSurplus",
         "Lets be what the source has and the target lacks.",
     ),
-    _matches(
-        "counts-layers-as-strings",
-        "CountsLayersAsStrings",
+    mutant(
+        "NAME-ONE",
+        "name-counts-layers-as-strings",
+        "names:CountsLayersAsStrings",
         "Counts 12 layers of the source in the order of their numbers as strings.",
     ),
 )
