@@ -7,12 +7,19 @@ import sys
 from collections.abc import Sequence
 
 from pytest_affine.certificate.shape import DocumentError
-from pytest_affine.commands import merge, plan, render, replay, verify
+from pytest_affine.commands import explain, merge, plan, render, replay, verify
 from pytest_affine.errors import AffineTransferError
 
 __all__ = ["main"]
 
-COMMANDS = {"plan": plan, "replay": replay, "verify": verify, "merge": merge, "render": render}
+COMMANDS = {
+    "plan": plan,
+    "replay": replay,
+    "explain": explain,
+    "verify": verify,
+    "merge": merge,
+    "render": render,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_affine.contract.cases import Case
+from pytest_affine.commands.cases import add_case, read_case
 from pytest_affine.contract.outcomes import Outcome
 from pytest_affine.errors import AffineTransferError
 from pytest_affine.plugin import DEFAULT_RANKS, DEFAULT_TIMEOUT
@@ -26,7 +26,7 @@ HELP = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes to its parser."""
-    parser.add_argument("case", help="a case as a failure prints it, or a file that holds one")
+    add_case(parser)
     parser.add_argument(
         "--implementation",
         required=True,
@@ -56,7 +56,7 @@ def run(given: argparse.Namespace) -> int:
     """Run the command; returns 1 if a requirement is violated."""
     from pytest_affine.replay.judging import chosen_tests, replayed  # which import torch
 
-    tests = chosen_tests(case := _case(given.case), given.requirement)
+    tests = chosen_tests(case := read_case(given.case), given.requirement)
     num_faults = 0
     with _pool(given) as pool:
         for each in replayed(case, tests, given.implementation, pool, [os.getcwd()]):
@@ -69,16 +69,6 @@ def run(given: argparse.Namespace) -> int:
 
 
 FAULTS = (Outcome.VIOLATED, Outcome.ADAPTER_ERROR)
-
-
-def _case(given: str) -> Case:
-    if given.lstrip().startswith("{"):
-        return Case.from_line(given)
-    try:
-        return Case.from_line(Path(given).read_text())
-    except OSError as error:
-        reason = error.strerror or error
-        raise AffineTransferError(f"no file {given!r} can be read: {reason}") from None
 
 
 def _pool(given: argparse.Namespace) -> RankPool:
