@@ -44,9 +44,10 @@ def read_toml(path: Path) -> dict[str, Any]:
     Raises:
         DocumentError: it can't be read, or is no TOML.
     """
+    text = read_text(path)
     try:
-        return tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as error:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # too many digits or levels too
         raise DocumentError(f"{path} is no TOML: {error}") from None
 
 

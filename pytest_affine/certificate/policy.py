@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -12,6 +11,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion
 
 from pytest_affine.certificate.files import read_toml
+from pytest_affine.certificate.patterns import matches
 from pytest_affine.certificate.record import Certificate, Run
 from pytest_affine.certificate.shape import DocumentError, check_shape
 from pytest_affine.certificate.verdicts import claimed_ids, run_judgements, run_verdicts
@@ -105,8 +105,7 @@ def read_policy(path: Path) -> Policy:
 
 def _ids(patterns: Sequence[str], where: str) -> Iterator[str]:
     for index, pattern in enumerate(patterns):
-        expression = ".*".join(map(re.escape, pattern.split("*")))
-        matched = [id_ for id_ in REQUIREMENTS if re.fullmatch(expression, id_)]
+        matched = [id_ for id_ in REQUIREMENTS if matches(pattern, id_)]
         if not matched:
             raise DocumentError(
                 f"{where}[{index}] is {pattern!r}, which is no requirement; there are "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from datetime import date
@@ -37,7 +38,9 @@ def read_json(text: str, name: str) -> Any:
 
     try:
         return json.loads(text, object_pairs_hook=once, parse_constant=no_number)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except DocumentError:
+        raise
+    except (ValueError, RecursionError) as error:  # too many digits or levels are no document
         raise DocumentError(f"{name} is no whole JSON document: {error}") from None
 
 
@@ -109,6 +112,8 @@ def _check_array(value: list[Any], schema: Schema, where: str, defs: Schema) -> 
 
 
 def _check_string(value: str, schema: Schema, where: str) -> None:
+    if not value.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise DocumentError(f"{where} holds half a character, which no encoding can write")
     if len(value) < schema.get("minLength", 0):
         raise DocumentError(f"{where} must not be empty")
     if not re.search(schema.get("pattern", ""), value):
@@ -118,9 +123,10 @@ def _check_string(value: str, schema: Schema, where: str) -> None:
 
 
 def _check_number(value: float, schema: Schema, where: str) -> None:
-    if value < schema.get("minimum", value):
+    # What is no number is neither more nor less.
+    if not value >= schema.get("minimum", -math.inf):
         raise DocumentError(f"{where} must be {schema['minimum']} or more, got {value}")
-    if value > schema.get("maximum", value):
+    if not value <= schema.get("maximum", math.inf):
         raise DocumentError(f"{where} must be {schema['maximum']} or less, got {value}")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_affine.certificate.files import read_toml
+from pytest_affine.certificate.patterns import matches
 from pytest_affine.certificate.shape import DocumentError, check_shape
 from pytest_affine.contract.manifest import REQUIREMENTS
 from pytest_affine.contract.outcomes import Outcome
@@ -65,9 +65,7 @@ class Waiver:
 
     def covers(self, requirement: str, case: str) -> bool:
         """Whether it is for this requirement in this case."""
-        parts = map(re.escape, self.cases.split("*"))
-        matches = re.fullmatch(".*".join(parts), case, re.DOTALL)
-        return self.requirement == requirement and matches is not None
+        return self.requirement == requirement and matches(self.cases, case)
 
     def to_dict(self) -> dict[str, Any]:
         """The entry as JSON-ready values, without what it leaves open."""

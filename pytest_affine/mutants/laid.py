@@ -81,7 +81,7 @@ def environment(target: Target, fault: str) -> dict[str, str]:
     return {VARIABLE: json.dumps({"target": asdict(target), "fault": fault})}
 
 
-def _function(target: Target) -> Callable[..., Any]:
+def _function(target: Target) -> FunctionType:
     sys.path.extend(folder for folder in target.search_path if folder not in sys.path)
     try:
         found = getattr(importlib.import_module(target.module), target.function)
@@ -97,14 +97,34 @@ def _base(target: Target, function: Callable[..., Any]) -> type[Implementation]:
 
 
 def _lay(target: Target, fault: str) -> None:
-    """Put the faulty function wherever the function has been imported to."""
+    """Have every reference to the function be one to the faulty function.
+
+    A function made in another one, as by a decorator, is replaced in modules that have it by name.
+    """
+    global _method
     function = _function(target)
-    method = getattr(make_faulty(fault, _base(target, function)), target.method)
+    if function.__closure__:
+        _method = getattr(make_faulty(fault, _base(target, function)), target.method)
+        _replace(function, functools.wraps(function)(_faulty))
+        return
+    right = FunctionType(function.__code__, function.__globals__, function.__name__)
+    right.__defaults__, right.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+    _method = getattr(make_faulty(fault, _base(target, right)), target.method)
+    function.__defaults__ = function.__kwdefaults__ = None
+    function.__code__ = _faulty.__code__
+    functools.update_wrapper(function, right)
 
-    @functools.wraps(function)
-    def faulty(*args: Any, **kwargs: Any) -> Any:
-        return method(*args, **kwargs)
 
+_method: Callable[..., Any]
+
+
+def _faulty(*args: Any, **kwargs: Any) -> Any:
+    from pytest_affine.mutants import laid  # this code runs with the globals of another module
+
+    return laid._method(*args, **kwargs)
+
+
+def _replace(function: FunctionType, faulty: Callable[..., Any]) -> None:
     for module in [*sys.modules.values()]:
         names = [name for name, value in vars(module).items() if value is function]
         for name in names:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -126,7 +127,10 @@ class OwnTests:
             reporter.write_line("")
         for mutant in self.mutants:
             self.found[mutant.id] = _tried(
-                self._command(), environment(self.target, mutant.fault), 3 * seconds + START_SECONDS
+                self._command(),
+                self.config.invocation_params.dir,
+                environment(self.target, mutant.fault),
+                3 * seconds + START_SECONDS,
             )
             if reporter is not None:
                 reporter.write_line(f"affine: {mutant.id} {self.found[mutant.id][0]}")
@@ -154,11 +158,14 @@ class OwnTests:
             terminalreporter.write_line(line)
 
 
-def _tried(command: Sequence[str], more: Mapping[str, str], deadline: float) -> tuple[str, float]:
+def _tried(
+    command: Sequence[str], folder: Path, more: Mapping[str, str], deadline: float
+) -> tuple[str, float]:
     """Whether a run of the tests fails, and how many seconds it took."""
     started = time.monotonic()
     process = subprocess.Popen(
         command,
+        cwd=folder,
         env={**os.environ, **more},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -68,7 +68,7 @@ def try_mutant(
         control: the implementation without it, to tell what no test could have noticed.
         how: how cases are drawn.
     """
-    trial = _Trial(mutant, faulty, how)
+    trial = _Trial(mutant, faulty, control, how)
     own = [test for test in tests if test.requirement == mutant.requirement]
     also = [test for test in tests if test.requirement in mutant.also]
     rest = [test for test in tests if test not in own and test not in also]
@@ -79,7 +79,7 @@ def try_mutant(
             return trial.ended(Bucket.EQUIVALENT, mutant.equivalent)
         if caught := trial.first(also):
             return caught
-        if gap := trial.gap(control):
+        if gap := trial.gap():
             return trial.ended(Bucket.NOT_JUDGED, gap)
         return trial.first(rest) or trial.ended(Bucket.SURVIVED, "no test noticed it")
     except Exception as error:
@@ -94,6 +94,7 @@ Unjudged = tuple[SuiteTest, Case | None]
 class _Trial:
     mutant: Mutant
     faulty: ImplementationProxy
+    control: ImplementationProxy
     how: Examination
     requirements: dict[str, None] = field(default_factory=dict)
     num_inputs: int = 0
@@ -110,16 +111,29 @@ class _Trial:
             else:
                 self.unjudged.append((test, case))
             if outcome in (Outcome.VIOLATED, Outcome.ADAPTER_ERROR):
+                if self._is_slow_without(test, case):
+                    reason = "without the mutant too, a call ran past this deadline"
+                    return self.ended(Bucket.NOT_JUDGED, reason, finding.text)
                 return self._caught(finding)
         return None
 
-    def gap(self, control: ImplementationProxy) -> str:
+    def _is_slow_without(self, test: SuiteTest, case: Case | None) -> bool:
+        """Whether the control runs past the deadline too, which is short where one is to hang."""
+        if self.faulty.latest_death != "deadline" or not self.mutant.hangs:
+            return False
+        self.control.pool.discard()
+        deaths = self.control.deaths.copy()
+        record = examine(test, case, self.control, self.how).record
+        self.control.deaths = deaths
+        return record.outcome is not Outcome.CONFORMANT
+
+    def gap(self) -> str:
         """Why no test could have noticed it, if they have no verdict without the mutant either."""
         if self.mutant.requirement not in self.requirements and not self.unjudged:
             return f"no case of {self.mutant.requirement} was chosen"
-        control.pool.discard()  # what is left of the mutant in the ranks
+        self.control.pool.discard()  # what is left of the mutant in the ranks
         for test, case in self.unjudged:
-            record = examine(test, case, control, self.how).record
+            record = examine(test, case, self.control, self.how).record
             if record.outcome is not Outcome.CONFORMANT:
                 return (
                     f"nothing noticed it, but {record.requirement}[{record.case}] is "

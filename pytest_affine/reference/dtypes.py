@@ -43,7 +43,8 @@ def dtypes_of(dtype: Dtype | Mapping[str, Dtype], *, cast: bool) -> Dtypes | dic
     """Return what was given, one or one per parameter, with both sides told apart.
 
     Raises:
-        TransferRefusedError: what is no dtype, or two dtypes where `cast` is false.
+        TransferRefusedError: what is no dtype, two dtypes where `cast` is false, or a cast that
+            drops imaginary parts.
     """
     if isinstance(dtype, Mapping):
         return {name: _dtypes(each, cast) for name, each in dtype.items()}
@@ -55,4 +56,9 @@ def _dtypes(dtype: object, cast: bool) -> Dtypes:
     if len(pair) != 2 or not all(isinstance(each, torch.dtype) for each in pair):
         choices = "a torch.dtype, or a source's and a target's," if cast else "a torch.dtype,"
         raise TransferRefusedError(f"dtype must be {choices} got {dtype!r}")
+    if pair[0].is_complex and not pair[1].is_complex:
+        raise TransferRefusedError(
+            f"{pair[0]} is not cast to {pair[1]}, which has no imaginary part; the target's dtype "
+            f"must be complex too"
+        )
     return Dtypes(*pair)

@@ -22,7 +22,7 @@ from pytest_affine.sync import Sync
 
 __all__ = ["SyncSession", "open_sync", "plan_on_rank", "reshard"]
 
-Memory: TypeAlias = tuple[int, torch.Size, tuple[int, ...], torch.dtype]
+Memory: TypeAlias = tuple[object, ...]
 """Where and how a tensor lies, which may change while it stays the same object."""
 
 
@@ -251,7 +251,12 @@ def _misshapen(sync: Sync, side: Side, buffers: Mapping[Side, Buffers]) -> Itera
 
 
 def _memory(*sides: Buffers) -> Iterator[Memory]:
-    for buffers in sides:
-        for by_location in buffers.values():
-            for tensor in by_location.values():
-                yield tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
+    """What is under which key of either side, and where; another of these is bound anew."""
+    for side, buffers in enumerate(sides):
+        for name, by_location in buffers.items():
+            for location, tensor in by_location.items():
+                yield (
+                    *(side, name, location, tensor.data_ptr(), tensor.shape, tensor.stride()),
+                    *(tensor.dtype, tensor.device, tensor.is_conj(), tensor.is_neg()),
+                    tensor.untyped_storage().nbytes(),
+                )

@@ -9,6 +9,8 @@ PLANNER = """
 
     def plan_transfer(source, target):
         return plan(source, target)
+
+    PLANNERS = {"the one": plan_transfer}
 """
 
 WEAK = """
@@ -129,6 +131,19 @@ def test_only_the_mutants_that_are_asked_for_are_tried(folder):
     result.stderr.fnmatch_lines(
         ["ERROR: --affine-mutate: of these mutants none changes plan_transfer alone"]
     )
+
+
+def test_the_fault_is_wherever_the_function_was_kept(folder):
+    strict = STRICT.replace("import plan_transfer", "import PLANNERS")
+    folder.makepyfile(test_kept=strict.replace("plan_transfer(", 'PLANNERS["the one"]('))
+    run(folder, "--affine-mutant=Drops").stdout.fnmatch_lines(["affine: Drops noticed"])
+
+
+def test_a_decorated_function_is_replaced_where_a_module_has_it(folder):
+    decorator = "    import torch\n\n    @torch.no_grad()\n"
+    decorated = PLANNER.replace("    def plan_transfer", f"{decorator}    def plan_transfer")
+    folder.makepyfile(planner=decorated, test_strict=STRICT)
+    run(folder, "--affine-mutant=Drops").stdout.fnmatch_lines(["affine: Drops noticed"])
 
 
 def test_the_fault_is_in_ranks_too(folder):

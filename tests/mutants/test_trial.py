@@ -99,6 +99,16 @@ def test_a_violation_of_its_own_requirement_is_a_kill_as_intended():
     assert (trial.requirements, trial.num_inputs) == (("PLAN-TILE",), 2)
 
 
+def test_a_deadline_that_the_control_does_not_keep_either_is_no_kill():
+    def slow(**more):
+        return Ranks({("tile", 9): Death("no answer")}, "deadline", **more)
+
+    trial = tried(slow(), slow(), hangs=True)
+    assert trial.result.bucket is Bucket.NOT_JUDGED
+    assert trial.result.reason == "without the mutant too, a call ran past this deadline"
+    assert tried(slow(), Ranks(), hangs=True).result.bucket is Bucket.KILLED
+
+
 def test_the_fixed_cases_of_its_own_requirement_run_first_and_nothing_after_the_kill():
     faulty = Ranks({("tile_again", 1): WRONG})
     tried(faulty)

@@ -185,6 +185,57 @@ def rebound(told, other):
     return values(given), stats.local_copy_bytes
 
 
+def swapped():
+    """On every rank: two parameters, whose source tensors change places while they are held."""
+    told = sync()
+    (first,) = told.parameters
+    told = replace(told, parameters=(first, replace(first, name="v")))
+    one, other = sources(10.0)["w"], sources(20.0)["w"]
+    held, given = {"w": one, "v": other}, {"w": targets()["w"], "v": targets()["w"]}
+    handle = open_sync(told, held, given, group=dist.group.WORLD)
+    handle.run()
+    held.clear()
+    held.update({"v": one, "w": other})
+    handle.run()
+    handle.close()
+    return [values({"w": given[name]}) for name in ("w", "v")]
+
+
+def test_tensors_that_change_places_are_bound_anew(ranks):
+    assert ranks.run(swapped) == [
+        [[20.0, 21.0, 22.0], [10.0, 11.0, 12.0]],
+        [[23.0], [13.0]],
+    ]
+
+
+def conjugated():
+    """On every rank: a source tensor is replaced by one that lies there and is read otherwise."""
+    told = sync(dtypes=("complex64", "complex64"))
+    held, given = sources(1j, torch.complex64), targets(torch.complex64)
+    handle = open_sync(told, held, given, group=dist.group.WORLD)
+    rank = dist.get_rank()
+    held["w"][rank] = held["w"][rank].conj()
+    with pytest.raises(TransferRefusedError, match="is not packed"):
+        handle.run()
+    handle.close()
+
+
+def test_a_tensor_that_is_now_read_otherwise_is_refused(ranks):
+    ranks.run(conjugated)
+
+
+def test_imaginary_parts_are_not_dropped(ranks):
+    def refused():
+        given = targets()
+        told = sync(dtypes=("complex64", "float32"))
+        with pytest.raises(TransferRefusedError) as caught:
+            reshard(told, sources(1j, torch.complex64), given, group=dist.group.WORLD)
+        return str(caught.value)
+
+    for text in ranks.run(refused):
+        assert "torch.complex64 is not cast to torch.float32, which has no imaginary part" in text
+
+
 def test_another_sync_is_planned_for_the_same_targets(ranks):
     outcomes = ranks.run(rebound, sync(), sync(source=(1, 3)))
     assert outcomes == [([1.0, 2.0, 3.0], 4), ([4.0], 4)]
