@@ -3,9 +3,10 @@
 import re
 
 import pytest
-from marks import long
 
 from pytest_affine.fixtures.syncs import SYMBOLIC
+
+pytestmark = pytest.mark.long
 
 CASE = SYMBOLIC[0].to_line()
 """The only case of every session here, so that even a mutant that survives does so quickly.
@@ -238,7 +239,7 @@ def test_every_mutant_ends_in_its_bucket_and_is_told_with_what_ran(run):
     )
 
 
-@pytest.mark.parametrize("dist", ["load", *long("loadscope")])
+@pytest.mark.parametrize("dist", ["load", "loadscope"])
 def test_under_xdist_the_table_and_the_verdict_are_the_same(run, dist):
     result = run("-n", "2", "--dist", dist, of="SOME")
     assert result.ret == pytest.ExitCode.TESTS_FAILED

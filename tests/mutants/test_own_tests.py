@@ -2,7 +2,7 @@
 
 import pytest
 
-pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.long
 
 PLANNER = """
     from pytest_affine.reference.planner import plan_transfer as plan

@@ -25,6 +25,8 @@ from pytest_affine.plans import TransferEndpoints
 from pytest_affine.ranks import RankPool
 from pytest_affine.sync import Sync, SyncParameter
 
+pytestmark = pytest.mark.long
+
 FOLDERS = [str(Path(__file__).parent)]
 EXAMPLE = load()
 SOURCES, TARGETS = (
