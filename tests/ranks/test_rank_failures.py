@@ -111,13 +111,13 @@ def test_of_several_exceptions_the_earliest_is_the_cause_whichever_is_seen_first
     pool: RankPool,
 ) -> None:
     pool.start()
-    first = time.time() + 0.5  # by then every rank is there, even where all of them share a core
+    first = time.time() + 2.0  # by then every rank has begun, even where all of them share a core
 
     def fail() -> None:
         time.sleep(max(0.0, first + 0.2 * (3 - dist.get_rank()) - time.time()))
         raise ValueError(f"{dist.get_rank()}")
 
-    with _alarm(0.01, lambda: time.sleep(1.5)):
+    with _alarm(1.5, lambda: time.sleep(2.0)):
         failure = _failure(pool, fail)
     assert failure.first == 3
     assert sorted(failure.failures) == [0, 1, 2, 3]
