@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -101,17 +100,8 @@ class SuiteItem(pytest.Item):
         return "\n".join(lines)
 
     def _replay(self, case: Case) -> str:
-        options = self.certification.options
-        arguments = [
-            "pytest",
-            f"--affine-certify={self.certification.name}",
-            f"--affine-ranks={options.num_ranks}",
-            f"--affine-backend={options.backend}",
-            "-k",
-            self.test.requirement,
-            f"--affine-case={case.to_line()}",
-        ]
-        return shlex.join(arguments)
+        given = ("-k", self.test.requirement, f"--affine-case={case.to_line()}")
+        return self.certification.command(*given)
 
     def _script(self) -> str:
         options = self.certification.options

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import pkgutil
+import shlex
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -160,6 +161,16 @@ class Certification:
     def implementation(self) -> ImplementationProxy:
         """The implementation in its ranks."""
         return ImplementationProxy(self.pool, self.name, self.facts, self.search_path)
+
+    def command(self, *more: str) -> str:
+        """The command of a session that certifies the same in the same ranks, with more options."""
+        arguments = [
+            "pytest",
+            f"--affine-certify={self.name}",
+            f"--affine-ranks={self.options.num_ranks}",
+            f"--affine-backend={self.options.backend}",
+        ]
+        return shlex.join([*arguments, *more])
 
     @property
     def examination(self) -> Examination:

@@ -63,7 +63,8 @@ def configure_own_tests(config: pytest.Config, text: str) -> None:
         target = target_of(text, search_path)
         asked = tuple(config.getoption("affine_mutant") or ())
         known = known_mutants(search_path, asked)
-        mutants = [mutant for mutant in known if mutant.id in chosen_mutants(known, asked)]
+        asked_ids = chosen_mutants(known, asked)
+        mutants = [mutant for mutant in known if mutant.id in asked_ids]
         faults = [*dict.fromkeys(mutant.fault for mutant in mutants)]
         fitting = spawn(fitting_faults, target, faults, hash_seed=0, deadline=IMPORT_DEADLINE)
     except RankFailure as failure:

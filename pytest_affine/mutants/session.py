@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -165,18 +164,14 @@ class MutationGate:
     def rerun(self, mutant: Mutant) -> str:
         """The command that tries one mutant again."""
         options = self.certification.options
-        arguments = [
-            "pytest",
-            f"--affine-certify={self.certification.name}",
-            f"--affine-ranks={options.num_ranks}",
-            f"--affine-backend={options.backend}",
+        given = [
             f"--affine-seed={options.seed}",
             f"--affine-examples={options.num_examples}",
             f"--affine-mutant={self.chosen[mutant.id]}",
         ]
         if options.case is not None:
-            arguments.append(f"--affine-case={options.case.to_line()}")
-        return shlex.join(arguments)
+            given.append(f"--affine-case={options.case.to_line()}")
+        return self.certification.command(*given)
 
     def pytest_report_header(self) -> str:
         """Say how many mutants are tried."""

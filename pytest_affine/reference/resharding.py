@@ -206,14 +206,10 @@ def _bound(
 
 
 def _programmed(sync: Sync, group: dist.ProcessGroup) -> Program:
-    dtypes = {
-        each.name: Dtypes(_dtype(each.source_dtype), _dtype(each.target_dtype))
-        for each in sync.parameters
-    }
     return programmed(
         _plans(sync),
         sync.endpoints,
-        dtype=dtypes,
+        dtype=_dtypes(sync),
         budget=sync.budget,
         group=group,
         cast=True,
@@ -224,11 +220,15 @@ def _plans(sync: Sync) -> dict[str, TransferPlan]:
     return plan_transfers(
         {each.name: (each.source, each.target) for each in sync.parameters},
         endpoints=sync.endpoints,
-        element_size={
-            each.name: Dtypes(_dtype(each.source_dtype), _dtype(each.target_dtype)).wire.itemsize
-            for each in sync.parameters
-        },
+        element_size={name: each.wire.itemsize for name, each in _dtypes(sync).items()},
     )
+
+
+def _dtypes(sync: Sync) -> dict[str, Dtypes]:
+    return {
+        each.name: Dtypes(_dtype(each.source_dtype), _dtype(each.target_dtype))
+        for each in sync.parameters
+    }
 
 
 def _dtype(name: str) -> torch.dtype:
